@@ -1,0 +1,46 @@
+"""The paper's own stochastic-gradient step; any optax transformation stands in its place."""
+
+from typing import Any, NamedTuple, Protocol
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, PyTree
+
+from gadabout.adaptations.base import setting
+
+
+class Optimiser(Protocol):
+    """optax's two signatures: gradients of a loss to be minimised in, additive updates out."""
+
+    @property
+    def init(self) -> Any: ...
+    @property
+    def update(self) -> Any: ...
+
+
+class RMSpropMemory(NamedTuple):
+    """The running mean G of squared gradients, shaped as θ, and whether it is still empty."""
+
+    mean_square: PyTree
+    empty: Array
+
+
+class RMSprop(eqx.Module):
+    r"""RMSprop as the paper runs it: $\rho_t = \eta / (1 + \sqrt{G_t})$, $G_t = 0.9\,G_{t-1} + 0.1\,\nabla^2$.
+
+    Titsias & Dellaportas 2019, end of section 2.1, element by element; the first iteration sets $G_1 = \nabla^2$
+    (reference implementation).
+    """
+
+    learning_rate: Float[Array, ""] = eqx.field(converter=setting)
+    decay: Float[Array, ""] = eqx.field(converter=setting, default=0.9)
+
+    def init(self, theta: PyTree) -> RMSpropMemory:
+        return RMSpropMemory(jax.tree.map(jnp.zeros_like, theta), jnp.asarray(True))
+
+    def update(self, gradient: PyTree, memory: RMSpropMemory, theta: PyTree = None) -> tuple[PyTree, RMSpropMemory]:
+        decay = jnp.where(memory.empty, 0, self.decay)
+        mean_square = jax.tree.map(lambda G, g: decay * G + (1 - decay) * g**2, memory.mean_square, gradient)
+        updates = jax.tree.map(lambda G, g: -self.learning_rate * g / (1 + jnp.sqrt(G)), mean_square, gradient)
+        return updates, RMSpropMemory(mean_square, jnp.asarray(False))

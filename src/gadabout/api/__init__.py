@@ -1,0 +1,5 @@
+"""The front door."""
+
+from gadabout.api.sample import sample
+
+__all__ = ["sample"]

@@ -1,0 +1,127 @@
+"""The start of a run: up to 100 tries for a finite one, and errors that say what is wrong where none is found."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.tree_util import Partial
+from jaxtyping import Array, Bool, Float, Int, Key
+
+from gadabout.api.positions import Layout
+from gadabout.target import LogDensityError, Point, Target
+
+
+class Found(eqx.Module):
+    """Each chain's last try: its position, log density, which derivatives are finite, and how many tries it took."""
+
+    x: Float[Array, "chains n"]
+    logp: Float[Array, " chains"]
+    gradient_finite: Bool[Array, "chains n"]
+    curvature_finite: Bool[Array, "chains n"]
+    tries: Int[Array, " chains"]
+
+
+def find_start(
+    target: Target, propose: Partial, tries: int, layout: Layout, num_chains: int, order: int, key: Key[Array, ""]
+) -> Float[Array, "chains n"]:
+    """Positions (num_chains, n) at which the log density and its first `order` derivatives are finite.
+
+    Raises:
+        TypeError: if the log density branches in Python on traced values.
+        ValueError: if it cannot be evaluated or differentiated, or is not finite after `tries` tries; the message
+            names the leaf, and whether the value, the gradient or the second derivative failed.
+    """
+    shapes = ", ".join(f"{name}: {shape}" for name, shape in zip(layout.names, layout.shapes, strict=True))
+    try:
+        found = _search(target, propose, jnp.asarray(tries), num_chains, order, key)
+    except LogDensityError:
+        raise
+    except (jax.errors.ConcretizationTypeError, jax.errors.TracerArrayConversionError) as error:
+        raise TypeError(
+            "logdensity branches in Python on a traced value, or hands it to NumPy; use jax.numpy, with jnp.where or "
+            f"jax.lax.cond in place of if: {_first_line(error)}"
+        ) from error
+    except Exception as error:
+        if order == 2 and _works(target, layout.dim, 1):
+            raise ValueError(
+                "variant='exact' needs the second derivative of logdensity, which JAX cannot take here: "
+                f"{_first_line(error)}; use variant='fast'"
+            ) from error
+        if order >= 1 and _works(target, layout.dim, 0):
+            raise ValueError(
+                f"logdensity cannot be differentiated by JAX: {_first_line(error)}; write it in jax.numpy, "
+                "or use a sampler that needs no gradient, such as rwm() or am()"
+            ) from error
+        raise ValueError(
+            f"logdensity failed on a position with {shapes}: {type(error).__name__}: {_first_line(error)}; check "
+            f"the shapes of init and data (one position per chain needs a leading axis of num_chains = {num_chains})"
+        ) from error
+    _check(found, layout, order)
+    return found.x
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).strip().split("\n")[0]
+
+
+def _works(target: Target, n: int, order: int) -> bool:
+    try:
+        eqx.filter_eval_shape(target.at, jax.ShapeDtypeStruct((n,), jnp.zeros(0).dtype), order)
+    except Exception:
+        return False
+    return True
+
+
+@eqx.filter_jit
+def _search(target: Target, propose: Partial, tries: Array, num_chains: int, order: int, key: Key[Array, ""]) -> Found:
+    def search(chain):
+        chain_key = jax.random.fold_in(key, chain)
+
+        def attempt(found):
+            x = propose(jax.random.fold_in(chain_key, found.tries), chain)
+            point, curvature = _with_curvature(target, x) if order == 2 else (target.at(x, order), x)
+            gradient = x if point.grad is None else point.grad
+            return Found(x, point.logp, jnp.isfinite(gradient), jnp.isfinite(curvature), found.tries + 1)
+
+        def unfinished(found):
+            finite = jnp.isfinite(found.logp) & found.gradient_finite.all() & found.curvature_finite.all()
+            return ~finite & (found.tries < tries)
+
+        shape = jax.eval_shape(propose, chain_key, chain)
+        nowhere = jnp.zeros(shape.shape, bool)
+        unseen = Found(jnp.zeros(shape.shape, shape.dtype), jnp.asarray(jnp.nan), nowhere, nowhere, jnp.asarray(0))
+        return jax.lax.while_loop(unfinished, attempt, unseen)
+
+    return jax.vmap(search)(jnp.arange(num_chains))
+
+
+def _with_curvature(target: Target, x: Array) -> tuple[Point, Array]:
+    """The point at x, and one product of the Hessian there."""
+
+    def gradient(x):
+        point = target.at(x, 2)
+        return point.grad, point
+
+    _, pull, point = jax.vjp(gradient, x, has_aux=True)
+    return point, pull(jnp.ones_like(x))[0]
+
+
+def _check(found: Found, layout: Layout, order: int) -> None:
+    """Raises ValueError for the first chain without a finite start."""
+    logp, gradient, curvature = map(np.asarray, (found.logp, found.gradient_finite, found.curvature_finite))
+    bad = np.flatnonzero(~(np.isfinite(logp) & gradient.all(-1) & curvature.all(-1)))
+    if not len(bad):
+        return
+    chain = int(bad[0])
+    if not np.isfinite(logp[chain]):
+        what, where = f"the value of logdensity is {logp[chain]}", ~gradient[chain] | ~np.isfinite(found.x[chain])
+    elif not gradient[chain].all():
+        what, where = "the gradient of logdensity is not finite", ~gradient[chain]
+    else:
+        what, where = "the second derivative of logdensity is not finite", ~curvature[chain]
+    leaves = [name for name, part in layout.split(where[None]).items() if part.any()] or list(layout.names)
+    tries = int(found.tries[chain])
+    raise ValueError(
+        f"no finite start for chain {chain} in {tries} {'try' if tries == 1 else 'tries'}: {what} (leaf "
+        f"{', '.join(map(repr, leaves))}); pass an init inside the support, or a function of a key that draws one"
+    )

@@ -1,0 +1,6 @@
+"""How good the draws are: what well-kept libraries lack, and one table of what they give."""
+
+from gadabout.diagnostics.initial_monotone import initial_monotone_ess
+from gadabout.diagnostics.summary import ess_table, rhat, spread
+
+__all__ = ["ess_table", "initial_monotone_ess", "rhat", "spread"]

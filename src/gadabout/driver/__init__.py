@@ -1,0 +1,20 @@
+"""The driver: the only place where a kernel and an adaptation meet."""
+
+from gadabout.driver.drive import History, drive
+from gadabout.driver.loop import POSITION, start
+from gadabout.driver.progress import Progress, TextProgress
+from gadabout.driver.sampler import Sampler, State
+from gadabout.driver.schedule import WARMUP_THEN_SAMPLING, Stage
+
+__all__ = [
+    "POSITION",
+    "WARMUP_THEN_SAMPLING",
+    "History",
+    "Progress",
+    "Sampler",
+    "Stage",
+    "State",
+    "TextProgress",
+    "drive",
+    "start",
+]

@@ -1,0 +1,135 @@
+"""The host's side of a run: compiles, sends off chunk after chunk, and keeps what they record."""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import jax
+import numpy as np
+
+from gadabout.driver import loop
+from gadabout.driver.interrupt import deferred_interrupt
+from gadabout.driver.progress import Progress
+from gadabout.driver.sampler import Sampler
+from gadabout.driver.schedule import lengths
+from gadabout.target import Target
+
+SECONDS_PER_CHUNK = 0.2
+
+
+@dataclass
+class History:
+    """What a run leaves on the host: records of shape (num_chains, draws, ...) by name, and the account of its cost."""
+
+    run: loop.Run
+    warmup: dict[str, np.ndarray] = field(default_factory=dict)
+    sampling: dict[str, np.ndarray] = field(default_factory=dict)
+    seconds: dict[str, float] = field(default_factory=lambda: {"compile": 0.0, "warmup": 0.0, "sampling": 0.0})
+    gradient_evaluations: int = 0
+    interrupted: bool = False
+
+
+@dataclass
+class _Driver:
+    sampler: Sampler
+    target: Target
+    history: History
+    thinning: int
+    select: Callable[[str, bool], bool]
+    observers: Sequence[Callable[[Progress], object]]
+    began: float
+    chunk: int = 32
+
+    def fields(self, adapt: bool) -> tuple[str, ...]:
+        """What is recorded in a stage, among all that an iteration offers."""
+        offered = loop.shapes(self.sampler, self.target, self.history.run, adapt)
+        return tuple(sorted(name for name in offered if self.select(name, adapt)))
+
+    def advance(self, length: int, adapt: bool, fields: tuple[str, ...]) -> tuple[dict[str, np.ndarray], float]:
+        """One chunk: its records, with the draws on the leading axis, and its mean acceptance rate."""
+        run = self.history.run
+        self.history.run, buffer, tally = loop.advance(
+            self.sampler, self.target, run, length, self.thinning, adapt, fields
+        )
+        filled = -(-length // self.thinning)
+        rows = {name: np.asarray(buffer[name])[:filled].copy() for name in fields}
+        self.history.gradient_evaluations += int(np.sum(np.asarray(tally.gradient_evaluations), dtype=np.int64))
+        return rows, float(np.mean(np.asarray(tally.acceptance))) / max(length, 1)
+
+    def stage(self, name: str, total: int, adapt: bool, interrupted: Callable[[], bool]) -> dict[str, np.ndarray]:
+        """Runs a stage in chunks and returns its records; ends early, between chunks, when interrupted."""
+        fields = self.fields(adapt)
+        longest = self.thinning * loop.buffer_length(
+            {f: s for f, s in loop.shapes(self.sampler, self.target, self.history.run, adapt).items() if f in fields}
+        )
+        chunks = [self.advance(0, adapt, fields)[0]]  # the dtypes and shapes of no draws at all
+        done = 0
+        while done < total and not interrupted():
+            length = min(self.thinning * max(1, self.chunk // self.thinning), longest, total - done)
+            before = time.perf_counter()
+            rows, acceptance = self.advance(length, adapt, fields)
+            elapsed = time.perf_counter() - before
+            chunks.append(rows)
+            done += length
+            self.chunk = max(1, int(length * min(4.0, SECONDS_PER_CHUNK / elapsed)))
+            told = Progress(
+                name,
+                done,
+                total,
+                acceptance,
+                self.history.gradient_evaluations,
+                time.perf_counter() - self.began,
+                length / elapsed,
+            )
+            for observer in self.observers:
+                observer(told)
+        return {name: _by_chain(np.concatenate([rows[name] for rows in chunks])) for name in fields}
+
+
+def drive(
+    sampler: Sampler,
+    target: Target,
+    run: loop.Run,
+    *,
+    num_warmup: int,
+    num_draws: int,
+    thinning: int,
+    select: Callable[[str, bool], bool],
+    observers: Sequence[Callable[[Progress], object]] = (),
+    began: float | None = None,
+) -> History:
+    """Runs warm-up and sampling from a started run; `run` is donated.
+
+    Args:
+        num_warmup: warm-up iterations, shared among the schedule's stages.
+        num_draws: draws to keep of each chain; `thinning` iterations are made for each.
+        select: tells of a record's name, and of whether θ is adapting, whether to keep it.
+        observers: called with a `Progress` after every chunk.
+        began: `time.perf_counter()` at the start of the call whose compile time is accounted for.
+    """
+    began = time.perf_counter() if began is None else began
+    history = History(run)
+    driver = _Driver(sampler, target, history, thinning, select, observers, began)
+    warmup_lengths = lengths(sampler.schedule, num_warmup)
+    with deferred_interrupt() as interrupted:
+        for adapt in sorted({s.adapt for s, n in zip(sampler.schedule, [*warmup_lengths, 1], strict=True) if n}):
+            driver.advance(0, adapt, driver.fields(adapt))
+        jax.block_until_ready(history.run.t)
+        marks = [time.perf_counter()]
+        stages = zip(sampler.schedule, warmup_lengths, strict=False)
+        warmup = [driver.stage(s.name, n, s.adapt, interrupted) for s, n in stages if n]
+        marks.append(time.perf_counter())
+        sampling = sampler.schedule[-1]
+        history.sampling = driver.stage(sampling.name, num_draws * thinning, sampling.adapt, interrupted)
+        marks.append(time.perf_counter())
+        history.interrupted = interrupted()
+    names = set.intersection(*map(set, warmup)) if warmup else set()
+    history.warmup = {name: np.concatenate([records[name] for records in warmup], 1) for name in sorted(names)}
+    history.seconds = dict(zip(("compile", "warmup", "sampling"), np.diff([began, *marks]).tolist(), strict=True))
+    return history
+
+
+def _by_chain(rows: np.ndarray) -> np.ndarray:
+    """(draw, pool, chain, ...) to (chain, draw, ...)."""
+    draws, pools, chains, *shape = rows.shape
+    return np.moveaxis(rows.reshape(draws, pools * chains, *shape), 0, 1)

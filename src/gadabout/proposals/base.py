@@ -1,0 +1,80 @@
+"""What a proposal is: the part of a Metropolis kernel that is worth learning."""
+
+from abc import abstractmethod
+
+import equinox as eqx
+import jax
+from jax.tree_util import Partial
+from jaxtyping import Array, Float, Key, PyTree
+
+from gadabout.target import Point, Target
+
+
+class AbstractProposal(eqx.Module):
+    """A rule that proposes a point; its parameters θ are its array leaves.
+
+    It answers where to go and with which log-ratio q(x|y) / q(y|x), and knows nothing of accepting or learning.
+    `order` says how many derivatives of the log density a move uses (see `Target.at`); a subclass that follows the
+    gradient writes `order = 1`.
+    """
+
+    @property
+    def order(self) -> int:
+        """Derivatives of the log density that a move uses: 0, 1 or 2."""
+        return 0
+
+    @abstractmethod
+    def noise(self, key: Key[Array, ""], here: Point) -> PyTree:
+        """ε ~ p(ε), free of θ: all the randomness of one move from `here`."""
+
+    @abstractmethod
+    def move(self, noise: PyTree, here: Point, target: Target) -> tuple[Point, Float[Array, ""] | float]:
+        """The proposed point y = T_θ(x, ε) and log q_θ(x|y) − log q_θ(y|x)."""
+
+    def cache(self, here: Point) -> PyTree:
+        """What is worth keeping of a point while θ stands still; `move` puts the same into the point it proposes."""
+        return None
+
+    def record(self, noise: PyTree, here: Point, log_ratio: Float[Array, ""]) -> dict[str, Array]:
+        """Statistics of one move by their ArviZ schema names."""
+        return {}
+
+    def gradient_evaluations(self, learning: bool) -> int:
+        """Evaluations of ∇ log π in one iteration; a Hessian-vector product counts as one."""
+        return max(self.order, 1) if learning else min(self.order, 1)
+
+
+class AbstractReparametrised(AbstractProposal):
+    """A proposal y = T_θ(x, ε) that can be differentiated in θ, with a known entropy: what Algorithm 1 learns."""
+
+    @abstractmethod
+    def entropy(self, here: Point) -> Float[Array, ""]:
+        """Entropy of q_θ(·|x) in nats, up to a constant free of θ."""
+
+    def move_and_pullback(
+        self, noise: PyTree, here: Point, target: Target
+    ) -> tuple[Point, Float[Array, ""] | float, Partial]:
+        """What `move` returns, and the pullback of the log acceptance ratio with respect to θ.
+
+        The pullback takes a weight w to w · ∇_θ {log π(T_θ(x, ε)) + log q_θ(x|y) − log q_θ(y|x)}, a tree shaped as θ.
+        Here it comes from automatic differentiation; a proposal with a cheaper closed form overrides this method, and
+        a test holds it to this one.
+        """
+        theta, rest = eqx.partition(self, eqx.is_inexact_array)
+
+        def log_ratio(theta):
+            proposal = eqx.combine(theta, rest)
+            there, log_q = proposal.move(noise, renew_cache(proposal, here), target)
+            return there.logp + log_q, (there, log_q)
+
+        _, pullback, (there, log_q) = jax.vjp(log_ratio, theta, has_aux=True)
+        return there, log_q, Partial(_only, pullback)
+
+
+def renew_cache(proposal: AbstractProposal, here: Point) -> Point:
+    """The point with its cache computed from the proposal's present θ."""
+    return Point(here.x, here.logp, here.grad, proposal.cache(here))
+
+
+def _only(pullback, weight):
+    return pullback(weight)[0]

@@ -1,0 +1,113 @@
+"""Bayesian logistic regressions: the paper's data sets, and one that needs no download."""
+
+import csv
+import gzip
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from gadabout.targets.data import fetch, optional_import
+from gadabout.targets.log_sigmoid import log_sigmoid
+from gadabout.targets.problem import Problem
+
+Home = str | Path | None
+Rows = tuple[np.ndarray, np.ndarray]  # inputs (rows, columns) in float64 and labels (rows,), 0 or 1
+
+
+def logistic_log_density(w: Float[Array, " n"], signed: Float[Array, "rows n"]) -> Float[Array, ""]:
+    r"""Posterior of the weights w, $-\frac12 w^\top w + \sum_i \log\sigma((2 t_i - 1)\, x_i^\top w)$.
+
+    The prior is N(0, I) on all weights, the intercept included. `signed`, of shape (rows, n), holds the design matrix
+    with row i multiplied by 2 t_i − 1, that is by 1 or −1.
+    """
+    return -0.5 * w @ w + jnp.sum(log_sigmoid(signed @ w))
+
+
+def load(name: str, data_home: Home = None) -> Problem:
+    """The regression called `name`, a key of DESCRIPTIONS: inputs prepared, then a column of ones at the end."""
+    regression = _REGRESSIONS[name]
+    inputs, labels = regression.read(data_home)
+    inputs = standardise(inputs) if regression.standardised else inputs
+    signed = np.column_stack([inputs, np.ones(len(inputs))]) * (2.0 * labels - 1.0)[:, None]
+    return Problem(name, regression.description, signed.shape[1], logistic_log_density, jnp.asarray(signed))
+
+
+def standardise(inputs: np.ndarray) -> np.ndarray:
+    """Columns of mean 0 and unbiased variance 1; a constant column becomes zero."""
+    scale = inputs.std(axis=0, ddof=1)
+    return (inputs - inputs.mean(axis=0)) / np.where(np.ptp(inputs, axis=0) > 0, scale, 1.0)
+
+
+def _table(filename: str, data_home: Home, header_lines: int = 0, smallest_label: int = 0) -> Rows:
+    """A file of numbers separated by blanks, labels in the last column: `smallest_label` and the number after it."""
+    table = np.loadtxt(fetch(filename, data_home), skiprows=header_lines, ndmin=2)
+    return table[:, :-1], table[:, -1] - smallest_label
+
+
+def _pima(data_home: Home) -> Rows:
+    """The 332 rows of Pima.te, then the 200 of Pima.tr: seven inputs, then No or Yes."""
+    rows = []
+    for filename in ("Pima.te.csv", "Pima.tr.csv"):
+        with fetch(filename, data_home).open(newline="") as lines:
+            rows += [row[1:] for row in csv.reader(lines) if row and row[0] != "rownames"]
+    return np.array([row[:-1] for row in rows], float), np.array([row[-1] == "Yes" for row in rows], float)
+
+
+def _mnist(zero: int, one: int, data_home: Home) -> Rows:
+    """All training images of two digits in file order, pixels divided by 255; label 1 for the digit `one`."""
+    with gzip.open(fetch("train-labels-idx1-ubyte.gz", data_home)) as file:
+        digits = np.frombuffer(file.read(), np.uint8, offset=8)
+    with gzip.open(fetch("train-images-idx3-ubyte.gz", data_home)) as file:
+        images = np.frombuffer(file.read(), np.uint8, offset=16).reshape(len(digits), -1)
+    chosen = (digits == zero) | (digits == one)
+    return images[chosen] / 255.0, (digits[chosen] == one).astype(float)
+
+
+def _breast_cancer(data_home: Home) -> Rows:
+    """The copy that scikit-learn carries: nothing is read from the data home."""
+    inputs, labels = optional_import("sklearn.datasets").load_breast_cancer(return_X_y=True)
+    return inputs, labels.astype(float)
+
+
+class _Regression(NamedTuple):
+    """How a data set is described and read, and whether its inputs are standardised."""
+
+    description: str
+    read: Callable[[Home], Rows]
+    standardised: bool = True
+
+
+_REGRESSIONS = {
+    "breast-cancer": _Regression(
+        "logistic regression, Wisconsin breast cancer: 569 rows, 31 weights; no download", _breast_cancer
+    ),
+    "ripley": _Regression(
+        "logistic regression, Ripley's synthetic data: 250 rows, 3 weights",
+        partial(_table, "synth.tr", header_lines=1),
+    ),
+    "pima": _Regression("logistic regression, Pima Indian diabetes: 532 rows, 8 weights", _pima),
+    "heart": _Regression(
+        "logistic regression, Statlog heart disease: 270 rows, 14 weights",
+        partial(_table, "heart.dat", smallest_label=1),
+    ),
+    "australian": _Regression(
+        "logistic regression, Australian credit: 690 rows, 15 weights", partial(_table, "australian.dat")
+    ),
+    "german": _Regression(
+        "logistic regression, German credit: 1000 rows, 25 weights",
+        partial(_table, "german.data-numeric", smallest_label=1),
+    ),
+    "caravan": _Regression(
+        "logistic regression, caravan insurance: 5822 rows, 86 weights", partial(_table, "ticdata2000.txt")
+    ),
+    "mnist-56": _Regression(
+        "logistic regression, MNIST digits 5 and 6: 11339 rows, 785 weights", partial(_mnist, 5, 6), standardised=False
+    ),
+}
+
+DESCRIPTIONS = {name: regression.description for name, regression in _REGRESSIONS.items()}
