@@ -51,10 +51,9 @@ def test_names_and_descriptions():
 
 
 def test_listing_loads_no_optional_library():
-    code = (
-        "import sys; from gadabout.targets import available; available(); print({'pooch', 'sklearn'} & {*sys.modules})"
-    )
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.strip() == "set()"
+    code = "import sys; from gadabout.targets import *; available(); print({'pooch', 'sklearn'} & {*sys.modules})"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert run.stdout.strip() == "set()", run.stderr
 
 
 def test_an_unknown_name_is_named_with_its_neighbours():
@@ -67,11 +66,14 @@ def test_an_unknown_name_is_named_with_its_neighbours():
 @pytest.mark.parametrize("name", GAUSSIANS)
 def test_gaussians(name, dtype):
     target = problem(name)
-    assert target.name == name and target.dim == GAUSSIANS[name]
-    assert target.covariance is not None and target.covariance.shape == (target.dim, target.dim)
+    assert target.name == name
+    assert target.dim == GAUSSIANS[name]
+    assert target.covariance is not None
+    assert target.covariance.shape == (target.dim, target.dim)
     assert target.data.dtype == dtype
     x = target.init(jax.random.key(0))
-    assert x.shape == (target.dim,) and x.dtype == dtype
+    assert x.shape == (target.dim,)
+    assert x.dtype == dtype
     precision = -jax.hessian(target.logdensity)(x, target.data)
     tolerance = 1e-9 if dtype == jnp.float64 else 2e-3
     np.testing.assert_allclose(target.covariance @ np.asarray(precision), np.eye(target.dim), atol=tolerance)
@@ -81,7 +83,9 @@ def test_gaussians(name, dtype):
 
 
 def test_gaussian_process_has_the_published_eigenvalues():
-    values = np.linalg.eigvalsh(problem("gp-51d").covariance)
+    covariance = problem("gp-51d").covariance
+    assert covariance is not None
+    values = np.linalg.eigvalsh(covariance)
     np.testing.assert_allclose(values[[0, -1]], [0.01, 12.07], atol=0.005)
 
 
@@ -89,16 +93,21 @@ def test_gaussian_process_has_the_published_eigenvalues():
 def test_regressions(name, dtype):
     rows, dim, positive, _ = REGRESSIONS[name]
     target = problem(name)
-    assert target.name == name and target.dim == dim and target.covariance is None
-    assert target.data.shape == (rows, dim) and target.data.dtype == dtype
+    assert target.name == name
+    assert target.dim == dim
+    assert target.covariance is None
+    assert target.data.shape == (rows, dim)
+    assert target.data.dtype == dtype
     signs = np.asarray(target.data[:, -1])
-    assert set(signs) == {-1.0, 1.0} and np.sum(signs == 1) == positive
+    assert set(signs) == {-1.0, 1.0}
+    assert np.sum(signs == 1) == positive
     zero = jnp.zeros(dim)
     value, gradient = jax.jit(jax.value_and_grad(target.logdensity))(zero, target.data)
     np.testing.assert_allclose(value, -rows * np.log(2), rtol=1e-6 if dtype == jnp.float32 else 1e-13)
     np.testing.assert_allclose(gradient, np.asarray(target.data, float).sum(0) / 2, rtol=1e-3, atol=1e-2)
     value, gradient = jax.value_and_grad(target.logdensity)(100 * target.init(jax.random.key(1)), target.data)
-    assert jnp.isfinite(value) and jnp.isfinite(gradient).all()
+    assert jnp.isfinite(value)
+    assert jnp.isfinite(gradient).all()
 
 
 @pytest.mark.parametrize("name", [name for name in REGRESSIONS if name != "mnist-56"])
@@ -113,23 +122,23 @@ def test_inputs_are_standardised(name):
 def test_mnist_pixels_are_only_divided():
     signed = np.asarray(problem("mnist-56").data)
     pixels = signed[:, :-1] * signed[:, -1:]
-    assert pixels.min() == 0 and pixels.max() == 1
+    assert pixels.min() == 0
+    assert pixels.max() == 1
     np.testing.assert_allclose(pixels * 255, np.round(pixels * 255), atol=1e-4)
 
 
 def test_mnist_labels_belong_to_their_images():
-    """Label 1 for a six: the mean image of the sixes has ink lower left, where fives have next to none."""
-    signed = np.asarray(problem("mnist-56").data)
-    images = (signed[:, :-1] * signed[:, -1:]).reshape(-1, 28, 28)
-    lower_left = images[:, 15:20, 7:10].mean(axis=(1, 2))
-    six = signed[:, -1] == 1
-    assert lower_left[six].mean() > 2 * lower_left[~six].mean()
+    """A ridge regression gets 2.2 % of the rows wrong; with labels mixed up as in the published run it gets 6.4 %."""
+    signed = np.asarray(problem("mnist-56").data, float)
+    weights = np.linalg.solve(signed.T @ signed + np.eye(785), signed.sum(0))
+    assert np.mean(signed @ weights < 0) < 0.03
 
 
 def test_pima_rows_are_te_then_tr():
     with jax.enable_x64(True):
         signed = np.asarray(problem("pima").data)
-    assert (signed[:332, -1] == 1).sum() == 109 and (signed[332:, -1] == 1).sum() == 68
+    assert (signed[:332, -1] == 1).sum() == 109
+    assert (signed[332:, -1] == 1).sum() == 68
 
 
 def test_constant_column_becomes_zero():
@@ -151,9 +160,8 @@ def test_log_sigmoid_equals_that_of_jax(dtype, derivative):
 def test_log_sigmoid_relative_error_in_the_tail(dtype):
     """log σ(z) is −e⁻ᶻ for large z: no digit is lost there."""
     z = jnp.array([20.0, 40.0, 80.0])
-    np.testing.assert_allclose(
-        log_sigmoid(z), -np.exp(-np.asarray(z, float)), rtol=2e-5 if z.dtype == "float32" else 3e-9
-    )
+    rtol = 2e-6 if dtype == jnp.float32 else 3e-9
+    np.testing.assert_allclose(log_sigmoid(z), -np.exp(-np.asarray(z, float)), rtol=rtol)
 
 
 def test_log_sigmoid_at_extremes(dtype):
@@ -161,7 +169,8 @@ def test_log_sigmoid_at_extremes(dtype):
     np.testing.assert_array_equal(log_sigmoid(z), jnp.array([-jnp.inf, -1e30, -1e4, 0, 0, 0]))
     np.testing.assert_array_equal(jax.vmap(jax.grad(log_sigmoid))(z), [1, 1, 1, 0, 0, 0])
     np.testing.assert_array_equal(jax.vmap(jax.grad(jax.grad(log_sigmoid)))(z), 0)
-    assert jnp.isnan(log_sigmoid(jnp.nan)) and jnp.isnan(jax.grad(log_sigmoid)(jnp.nan))
+    assert jnp.isnan(log_sigmoid(jnp.nan))
+    assert jnp.isnan(jax.grad(log_sigmoid)(jnp.nan))
 
 
 def test_hessian_vector_products(dtype):

@@ -73,8 +73,8 @@ class SpeedMeasure(AbstractAdaptation):
         info, here = transition.info, transition.before
         if info.pullback is None:
             raise TypeError(
-                "SpeedMeasure needs the pullback of the log-ratio: use Metropolis(proposal, learn=True) with a proposal "
-                f"derived from AbstractReparametrised, got {kernel}"
+                "SpeedMeasure needs the pullback of the log-ratio: use Metropolis(proposal, learn=True) with a "
+                f"proposal derived from AbstractReparametrised, got {kernel}"
             )
         gradient = info.pullback(jnp.where(info.log_ratio < 0, 1.0, 0.0).astype(info.log_ratio.dtype))
         leaves_finite = [jnp.isfinite(g).all() for g in jax.tree.leaves(gradient)]

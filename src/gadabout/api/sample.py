@@ -86,12 +86,12 @@ def sample(
     data = checked_data(data)
     destination = None if out is None else check_destination(out)
 
-    start_key, transition_key, _ = jax.random.split(jax.random.key(seed), 3)  # the third: shared adaptation's own
+    start_key, transition_key, shared_key = jax.random.split(jax.random.key(seed), 3)
     layout, propose, tries = proposer(init, logdensity, () if data is None else (data,), num_chains)
     target = Target(Flat(logdensity, layout.unravel), data)
     order = derivatives_needed(sampler, layout.dim)
     positions = find_start(target, propose, tries, layout, num_chains, order, start_key)
-    run = start(sampler, target, positions, transition_key, adapt == "pooled")
+    run = start(sampler, target, positions, transition_key, shared_key, adapt == "pooled")
     history = drive(
         sampler,
         target,

@@ -9,9 +9,10 @@ def ess_table(draws: np.ndarray) -> dict[str, np.ndarray]:
     """Effective sample sizes of each coordinate, arrays of shape (n,), from draws of shape (chain, draw, n).
 
     `paper` is Geyer's initial monotone estimator averaged over chains; the others are of all chains together (Vehtari
-    et al. 2021): `bulk` and `tail` (the smaller of the 5 % and 95 % quantiles) of x, and `square`, the bulk ESS of
-    (x − mean)², mean over all draws: antithetic moves give means that are better than their variances. A coordinate
-    that never moves in any chain counts as one draw. NaN for fewer than 4 draws, and where a draw is not finite.
+    et al. 2021): `bulk` and `tail` (the smaller of the 5 % and 95 % quantiles) of x, and `square`, the ESS of
+    (x − mean)², not of its ranks, with the mean over all draws: antithetic moves give means that are better than
+    their variances. A coordinate that never moves in any chain counts as one draw. NaN for fewer than 4 draws, and
+    where a draw is not finite.
     """
     from arviz_stats.base.array import array_stats  # takes a second to import: only where it is used
 
@@ -25,15 +26,15 @@ def ess_table(draws: np.ndarray) -> dict[str, np.ndarray]:
         table["bulk"][moving] = array_stats.ess(x, method="bulk")
         table["tail"][moving] = array_stats.ess(x, method="tail", prob=(0.05, 0.95))
         x = (x - x.mean(axis=(1, 2), keepdims=True)) ** 2
-        table["square"][moving] = array_stats.ess(x, method="bulk")
+        table["square"][moving] = array_stats.ess(x, method="mean")
     return table
 
 
 def rhat(draws: np.ndarray) -> np.ndarray:
     """Rank-normalised split R-hat (Vehtari et al. 2021) of each coordinate, shape (n,), from (chain, draw, n).
 
-    Chains that each stand still at a place of their own give infinity or a huge number. NaN for a single chain, fewer than 4 draws, a
-    coordinate that is constant over all chains, and where a draw is not finite.
+    Chains that each stand still at a place of their own give infinity or a huge number. NaN for a single chain, fewer
+    than 4 draws, a coordinate that is constant over all chains, and where a draw is not finite.
     """
     from arviz_stats.base.array import array_stats
 

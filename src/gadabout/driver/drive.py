@@ -12,6 +12,7 @@ from gadabout.driver.interrupt import deferred_interrupt
 from gadabout.driver.progress import Progress
 from gadabout.driver.sampler import Sampler
 from gadabout.driver.schedule import lengths
+from gadabout.driver.store import Store
 from gadabout.target import Target
 
 SECONDS_PER_CHUNK = 0.2
@@ -40,50 +41,37 @@ class _Driver:
     began: float
     chunk: int = 32
 
-    def fields(self, adapt: bool) -> tuple[str, ...]:
-        """What is recorded in a stage, among all that an iteration offers."""
+    def recorded(self, adapt: bool) -> dict[str, jax.ShapeDtypeStruct]:
+        """What is recorded of an iteration, among all that it offers."""
         offered = loop.shapes(self.sampler, self.target, self.history.run, adapt)
-        return tuple(sorted(name for name in offered if self.select(name, adapt)))
+        return {name: offered[name] for name in sorted(offered) if self.select(name, adapt)}
 
-    def advance(self, length: int, adapt: bool, fields: tuple[str, ...]) -> tuple[dict[str, np.ndarray], float]:
-        """One chunk: its records, with the draws on the leading axis, and its mean acceptance rate."""
-        run = self.history.run
+    def advance(self, length: int, adapt: bool, fields: tuple[str, ...]) -> tuple[dict[str, jax.Array], float]:
+        """One chunk: its buffers and its mean acceptance rate."""
         self.history.run, buffer, tally = loop.advance(
-            self.sampler, self.target, run, length, self.thinning, adapt, fields
+            self.sampler, self.target, self.history.run, length, self.thinning, adapt, fields
         )
-        filled = -(-length // self.thinning)
-        rows = {name: np.asarray(buffer[name])[:filled].copy() for name in fields}
         self.history.gradient_evaluations += int(np.sum(np.asarray(tally.gradient_evaluations), dtype=np.int64))
-        return rows, float(np.mean(np.asarray(tally.acceptance))) / max(length, 1)
+        return buffer, float(np.mean(np.asarray(tally.acceptance))) / max(length, 1)
 
     def stage(self, name: str, total: int, adapt: bool, interrupted: Callable[[], bool]) -> dict[str, np.ndarray]:
         """Runs a stage in chunks and returns its records; ends early, between chunks, when interrupted."""
-        fields = self.fields(adapt)
-        longest = self.thinning * loop.buffer_length(
-            {f: s for f, s in loop.shapes(self.sampler, self.target, self.history.run, adapt).items() if f in fields}
-        )
-        chunks = [self.advance(0, adapt, fields)[0]]  # the dtypes and shapes of no draws at all
+        recorded = self.recorded(adapt)
+        longest = self.thinning * loop.buffer_length(recorded)
+        store = Store(recorded, -(-total // self.thinning))
         done = 0
         while done < total and not interrupted():
             length = min(self.thinning * max(1, self.chunk // self.thinning), longest, total - done)
             before = time.perf_counter()
-            rows, acceptance = self.advance(length, adapt, fields)
+            buffer, acceptance = self.advance(length, adapt, tuple(recorded))
+            store.append(buffer, -(-length // self.thinning))
             elapsed = time.perf_counter() - before
-            chunks.append(rows)
             done += length
             self.chunk = max(1, int(length * min(4.0, SECONDS_PER_CHUNK / elapsed)))
-            told = Progress(
-                name,
-                done,
-                total,
-                acceptance,
-                self.history.gradient_evaluations,
-                time.perf_counter() - self.began,
-                length / elapsed,
-            )
+            gradients, since = self.history.gradient_evaluations, time.perf_counter() - self.began
             for observer in self.observers:
-                observer(told)
-        return {name: _by_chain(np.concatenate([rows[name] for rows in chunks])) for name in fields}
+                observer(Progress(name, done, total, acceptance, gradients, since, length / elapsed))
+        return store.by_chain()
 
 
 def drive(
@@ -113,7 +101,7 @@ def drive(
     warmup_lengths = lengths(sampler.schedule, num_warmup)
     with deferred_interrupt() as interrupted:
         for adapt in sorted({s.adapt for s, n in zip(sampler.schedule, [*warmup_lengths, 1], strict=True) if n}):
-            driver.advance(0, adapt, driver.fields(adapt))
+            driver.advance(0, adapt, tuple(driver.recorded(adapt)))
         jax.block_until_ready(history.run.t)
         marks = [time.perf_counter()]
         stages = zip(sampler.schedule, warmup_lengths, strict=False)
@@ -124,12 +112,10 @@ def drive(
         marks.append(time.perf_counter())
         history.interrupted = interrupted()
     names = set.intersection(*map(set, warmup)) if warmup else set()
-    history.warmup = {name: np.concatenate([records[name] for records in warmup], 1) for name in sorted(names)}
+    history.warmup = {name: _joined([records[name] for records in warmup]) for name in sorted(names)}
     history.seconds = dict(zip(("compile", "warmup", "sampling"), np.diff([began, *marks]).tolist(), strict=True))
     return history
 
 
-def _by_chain(rows: np.ndarray) -> np.ndarray:
-    """(draw, pool, chain, ...) to (chain, draw, ...)."""
-    draws, pools, chains, *shape = rows.shape
-    return np.moveaxis(rows.reshape(draws, pools * chains, *shape), 0, 1)
+def _joined(parts: list[np.ndarray]) -> np.ndarray:
+    return parts[0] if len(parts) == 1 else np.concatenate(parts, 1)

@@ -37,12 +37,14 @@ class Tally(eqx.Module):
 
 
 @eqx.filter_jit
-def start(sampler: Sampler, target: Target, positions: Array, stream: Key[Array, ""], pooled: bool) -> Run:
-    """A run at iteration 0 from positions (num_chains, n)."""
+def start(
+    sampler: Sampler, target: Target, positions: Array, stream: Key[Array, ""], shared: Key[Array, ""], pooled: bool
+) -> Run:
+    """A run at iteration 0 from positions (num_chains, n); `stream` feeds the transitions, `shared` what θ shares."""
     pools = positions[None] if pooled else positions[:, None]
     chains = jnp.arange(positions.shape[0]).reshape(pools.shape[:2])
     chain_keys = jax.vmap(jax.vmap(lambda c: jax.random.fold_in(stream, c)))(chains)
-    state = eqx.filter_vmap(lambda x: sampler.init(stream, target, x))(pools)
+    state = eqx.filter_vmap(lambda x: sampler.init(shared, target, x))(pools)
     return Run(state, chain_keys, jnp.zeros((), jnp.uint32))
 
 

@@ -14,8 +14,9 @@ class Hamiltonian(AbstractProposal):
 
     With momentum $p \sim N(0, I)$, each step is $p \leftarrow p + \tfrac h2 L^\top\nabla\log\pi(x)$,
     $x \leftarrow x + hLp$, $p \leftarrow p + \tfrac h2 L^\top\nabla\log\pi(x)$ (Neal 2011, equations 5.18 to 5.20,
-    in these coordinates). The map preserves volume and is its own inverse once the momentum is flipped, hence the log-ratio
-    $\tfrac12\|p_0\|^2 - \tfrac12\|p\|^2$. A trajectory whose energy grows by more than 1000 is marked as diverging.
+    in these coordinates). The map preserves volume and is its own inverse once the momentum is flipped, hence the
+    log-ratio $\tfrac12\|p_0\|^2 - \tfrac12\|p\|^2$. A trajectory whose energy grows by more than 1000 is marked as
+    diverging.
     """
 
     factor: AbstractFactor

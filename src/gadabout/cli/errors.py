@@ -1,0 +1,52 @@
+"""Errors of the command line: one line on stderr, exit code 2, no traceback."""
+
+import difflib
+import sys
+from collections.abc import Iterable
+from typing import Any
+
+from typer.core import TyperGroup
+
+BAD_INPUT = 2
+INTERRUPTED = 130
+
+
+class CliError(Exception):
+    """Something the user can put right; its message names the argument, the value and the remedy."""
+
+
+class OneLineErrors(TyperGroup):
+    """A group of commands whose errors, its parser's included, are one line each."""
+
+    def main(self, *args: Any, standalone_mode: bool = True, **kwargs: Any) -> Any:
+        try:
+            code = super().main(*args, standalone_mode=False, **kwargs)
+        except Exception as error:
+            message = _message(error)
+            if message is None:
+                raise
+            print(f"gadabout: error: {message}", file=sys.stderr)
+            code = BAD_INPUT
+        if standalone_mode:
+            sys.exit(code or 0)
+        return code
+
+
+def _message(error: Exception) -> str | None:
+    """What to tell of an error in one line; None where it is a bug, whose traceback is wanted."""
+    if isinstance(error, CliError):
+        return one_line(error)
+    parser_message = getattr(error, "format_message", None)  # of the parser's errors: click's, or typer's copy of it
+    return None if parser_message is None else f"{one_line(parser_message())} (see --help)"
+
+
+def one_line(text: object) -> str:
+    """A message with its line breaks and runs of blanks replaced by single blanks."""
+    return " ".join(str(text).split())
+
+
+def did_you_mean(value: str, names: Iterable[str]) -> str:
+    """The remedy for an unknown name: the nearest names, else all of them."""
+    names = list(names)
+    near = difflib.get_close_matches(value, names, n=3, cutoff=0.5)
+    return f"did you mean {' or '.join(near)}?" if near else f"choose one of {', '.join(names) or '(none)'}"

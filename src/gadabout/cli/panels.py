@@ -1,0 +1,155 @@
+"""The panels of the figure of a run."""
+
+from collections.abc import Iterator
+
+import numpy as np
+import xarray as xr
+from matplotlib.axes import Axes
+from matplotlib.figure import SubFigure
+from matplotlib.ticker import MaxNLocator
+
+from gadabout.cli.summary import Summary
+
+CHAIN_COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#8C6D1F", "#333333")
+"""The colours of Okabe and Ito, which the colour-blind can tell apart, with yellow made darker."""
+WARMUP_SHADE = "#EEEEEE"
+ACCEPTANCE_COLOUR, LEARNED_COLOUR = "#0072B2", "#D55E00"
+MAX_POINTS = 2_000
+MAX_INTERVALS = 32
+
+
+def log_density(panel: SubFigure, tree: xr.DataTree) -> None:
+    """The log density of all chains, in warm-up (shaded) and in sampling, side by side on one scale."""
+    warmup, sampling = _stat(tree, "warmup_sample_stats", "lp"), _stat(tree, "sample_stats", "lp")
+    stages = [(name, lp) for name, lp in (("warm-up", warmup), ("sampling", sampling)) if lp.size]
+    row = panel.subplots(1, max(len(stages), 1), sharey=True, squeeze=False, gridspec_kw={"wspace": 0.02})[0]
+    for axes, (name, lp) in zip(row, stages, strict=False):
+        _chains(axes, lp, tree.attrs["thinning"])
+        if name == "warm-up":
+            axes.set_facecolor(WARMUP_SHADE)
+        axes.set_xlabel(f"iteration of {name}", fontsize=8)
+    _tidy(*row)
+    row[0].set_ylabel("log density", fontsize=8)
+    settled = sampling if sampling.size else warmup[:, warmup.shape[1] // 2 :]
+    if np.isfinite(settled).any():
+        low, high = np.nanmin(settled), max(np.nanmax(settled), np.nanmax(warmup, initial=-np.inf))
+        margin = max(high - low, 1e-9)
+        row[0].set_ylim(low - (0.6 if warmup.size else 0.08) * margin, high + 0.08 * margin)
+    _heading(row[0], "Log density by chain")
+
+
+def adaptation(panel: SubFigure, tree: xr.DataTree, target_acceptance: float | None) -> None:
+    """Warm-up: the running acceptance rate with the rate it is steered to, and on a second axis what is learned."""
+    group = "warmup_sample_stats" if "warmup_sample_stats" in tree else "sample_stats"
+    accepted = _stat(tree, group, "acceptance_rate")
+    axes = panel.subplots()
+    if accepted.size:
+        window = max(accepted.shape[1] // 100, 1)
+        means = accepted[:, : accepted.shape[1] // window * window].reshape(len(accepted), -1, window).mean((0, 2))
+        x = (np.arange(len(means)) + 0.5) * window * tree.attrs["thinning"]
+        axes.plot(x, means, color=ACCEPTANCE_COLOUR, linewidth=1.2)
+        if target_acceptance is not None:
+            axes.axhline(target_acceptance, color=ACCEPTANCE_COLOUR, linewidth=0.9, linestyle="--")
+        axes.set_xlim(0, accepted.shape[1] * tree.attrs["thinning"])
+    axes.set_ylim(0, 1)
+    stage = "warm-up" if group == "warmup_sample_stats" else "sampling"
+    axes.set_xlabel(f"iteration of {stage}", fontsize=8)
+    axes.set_ylabel("acceptance rate", fontsize=8, color=ACCEPTANCE_COLOUR)
+    _tidy(axes)
+    learned = _learned(axes, tree, group)
+    aim = "" if target_acceptance is None else f" (dashed: its aim, {target_acceptance:g})"
+    _heading(axes, f"Adaptation: acceptance rate{aim}{f' and {learned}' if learned else ''}")
+
+
+def _learned(axes: Axes, tree: xr.DataTree, group: str) -> str:
+    """Draws β or the step size on a second axis; returns what it drew, an empty string where neither is recorded."""
+    for statistic, label in (("beta", "β, weight of the entropy"), ("step_size", "step size")):
+        values = _stat(tree, group, statistic)
+        if values.size:
+            twin = axes.twinx()
+            shared = bool((values == values[:1]).all())
+            for chain in values[:1] if shared else values:
+                x, y = _thin(chain, tree.attrs["thinning"])
+                twin.plot(x, y, color=LEARNED_COLOUR, linewidth=1.2 if shared else 0.7, alpha=1 if shared else 0.7)
+            twin.set_yscale("log" if values.min() > 0 and values.max() > 5 * values.min() else "linear")
+            twin.set_ylabel(label, fontsize=8, color=LEARNED_COLOUR)
+            twin.tick_params(labelsize=7)
+            twin.tick_params(which="minor", labelsize=0, labelright=False)
+            twin.spines["top"].set_visible(False)
+            return label.partition(",")[0]
+    return ""
+
+
+def worst_coordinate(panel: SubFigure, summary: Summary) -> None:
+    """Trace and density, chain by chain, of the coordinate with the smallest bulk ESS."""
+    i = int(summary.worst(1)[0])
+    x = summary.draws[:, :, i]
+    trace, density = panel.subplots(1, 2, sharey=True, gridspec_kw={"width_ratios": (4, 1), "wspace": 0.02})
+    _chains(trace, x, 1)
+    edges = np.histogram_bin_edges(x[np.isfinite(x)], bins=int(np.clip(x.shape[1] // 25, 5, 30)))
+    for chain, colour in zip(x, _colours(len(x)), strict=True):
+        heights, _ = np.histogram(chain, edges)
+        density.stairs(heights, edges, orientation="horizontal", color=colour, linewidth=1)
+    trace.set_xlabel("draw", fontsize=8)
+    trace.set_ylabel(summary.names[i], fontsize=8, parse_math=False)
+    density.set_xlabel("density", fontsize=8)
+    _tidy(trace, density)
+    density.set_xticks([])
+    ess = summary.ess["bulk"][i]
+    _heading(trace, f"{summary.names[i]}, the smallest bulk ESS{f' ({ess:,.0f})' if np.isfinite(ess) else ''}")
+
+
+def intervals(panel: SubFigure, summary: Summary) -> None:
+    """Median, 50 % and 90 % intervals of up to 32 coordinates, those with the smallest ESS where there are more."""
+    n = len(summary.names)
+    shown = np.sort(summary.worst(MAX_INTERVALS))
+    x = summary.draws[:, :, shown].reshape(-1, len(shown))
+    low, lower, middle, upper, high = np.quantile(x, (0.05, 0.25, 0.5, 0.75, 0.95), axis=0)
+    rows = np.arange(len(shown))
+    axes = panel.subplots()
+    axes.axvline(0, color="#BBBBBB", linewidth=0.8, zorder=0)
+    axes.hlines(rows, low, high, color="#0072B2", linewidth=1.2)
+    axes.hlines(rows, lower, upper, color="#0072B2", linewidth=4)
+    axes.plot(middle, rows, "o", color="white", markeredgecolor="#0072B2", markersize=4.5)
+    axes.set_yticks(rows, [summary.names[i] for i in shown])
+    axes.set_ylim(len(shown) - 0.4, -0.6)
+    _tidy(axes, y_numbers=False)
+    title = "Posterior: median, 50 % and 90 %"
+    _heading(axes, title if n <= MAX_INTERVALS else f"{title}\n(the {MAX_INTERVALS} of {n} with the smallest ESS)")
+
+
+def _stat(tree: xr.DataTree, group: str, name: str) -> np.ndarray:
+    """A statistic of shape (chain, draw), with no entries where it was not recorded."""
+    if group not in tree or name not in tree[group]:
+        return np.zeros((0, 0))
+    return np.asarray(tree[group][name], np.float64)
+
+
+def _thin(values: np.ndarray, thinning: int) -> tuple[np.ndarray, np.ndarray]:
+    """At most MAX_POINTS points of a trace, and their iterations."""
+    index = np.arange(0, len(values), -(-len(values) // MAX_POINTS))
+    return index * thinning, values[index]
+
+
+def _chains(axes: Axes, values: np.ndarray, thinning: int) -> None:
+    """The traces (chain, draw) in the chains' colours."""
+    for chain, colour in zip(values, _colours(len(values)), strict=True):
+        axes.plot(*_thin(chain, thinning), color=colour, linewidth=0.6, alpha=0.8)
+    axes.set_xlim(0, max(values.shape[1] * thinning, 1))
+
+
+def _colours(count: int) -> Iterator[str]:
+    return (CHAIN_COLOURS[i % len(CHAIN_COLOURS)] for i in range(count))
+
+
+def _tidy(*row: Axes, y_numbers: bool = True) -> None:
+    for axes in row:
+        axes.tick_params(labelsize=7)
+        axes.spines[["top", "right"]].set_visible(False)
+        axes.xaxis.set_major_locator(MaxNLocator(5))
+        if y_numbers:
+            axes.yaxis.set_major_locator(MaxNLocator(5))
+
+
+def _heading(axes: Axes, text: str) -> None:
+    axes.set_title(text, fontsize=9, loc="left", parse_math=False)

@@ -1,0 +1,60 @@
+"""The figure of a run: its way to the target, what it learned, the posterior, and the coordinate to look at first."""
+
+import warnings
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+import xarray as xr
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from matplotlib.layout_engine import ConstrainedLayoutEngine
+
+from gadabout.cli.panels import MAX_INTERVALS, adaptation, intervals, log_density, worst_coordinate
+from gadabout.cli.summary import Summary
+
+ROWS_PER_PANEL = 11
+"""Intervals that fit beside one panel of the left column."""
+
+
+def save_plot(tree: xr.DataTree, summary: Summary, target: str, sampler: Any, path: Path) -> None:
+    """Draws the figure of a run and writes it in the format of the path's suffix."""
+    figure = draw(tree, summary, target, target_acceptance(sampler))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # such as letters of a file's name that the font lacks
+        figure.savefig(path, dpi=130)
+
+
+def draw(tree: xr.DataTree, summary: Summary, target: str, acceptance: float | None) -> Figure:
+    """The figure; `acceptance` is the rate that the sampler steers to, if it has one."""
+    figure = Figure(figsize=(11, 7), layout=ConstrainedLayoutEngine(h_pad=0.08, w_pad=0.06))
+    FigureCanvasAgg(figure)
+    grid = figure.add_gridspec(3, 2, width_ratios=(1.75, 1))
+    log_density(figure.add_subfigure(grid[0, 0]), tree)
+    adaptation(figure.add_subfigure(grid[1, 0]), tree, acceptance)
+    if summary.draws.shape[1]:
+        worst_coordinate(figure.add_subfigure(grid[2, 0]), summary)
+        rows = -(-min(len(summary.names), MAX_INTERVALS) // ROWS_PER_PANEL)
+        intervals(figure.add_subfigure(grid[:rows, 1]), summary)
+    figure.suptitle(_title(tree, summary, target), fontsize=11, parse_math=False)
+    return figure
+
+
+def target_acceptance(sampler: Any) -> float | None:
+    """The acceptance rate that a sampler's adaptation steers to: the first leaf of that name, None without one."""
+    for path, leaf in jax.tree_util.tree_leaves_with_path(sampler):
+        if getattr(path[-1], "name", None) == "target_acceptance":
+            return float(leaf)
+    return None
+
+
+def _title(tree: xr.DataTree, summary: Summary, target: str) -> str:
+    chains, draws, _ = summary.draws.shape
+    parts = [f"{target}", tree.attrs["sampler"], f"{chains} {'chain' if chains == 1 else 'chains'} × {draws:,} draws"]
+    if np.isfinite(summary.rhat_max):
+        parts.append(f"max R-hat {summary.rhat_max:.3f}")
+    smallest = float(np.min(summary.ess["bulk"]))
+    if np.isfinite(smallest):
+        parts.append(f"min bulk ESS {smallest:,.0f}")
+    return "   ·   ".join(parts)

@@ -1,0 +1,171 @@
+"""`gadabout sample`: from the arguments to draws, a summary, and the files that were asked for."""
+
+import json
+import sys
+import warnings
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from gadabout.cli.counts import whole
+from gadabout.cli.destinations import check_file, check_plot, check_store, complete_file
+from gadabout.cli.errors import INTERRUPTED, CliError, one_line
+
+
+class Adapt(StrEnum):
+    """What chains share in warm-up."""
+
+    pooled = "pooled"
+    per_chain = "per-chain"
+
+
+def sample(
+    target: Annotated[
+        str,
+        typer.Argument(
+            metavar="TARGET", help="A name of `gadabout list`, or file.py:function, a log density of one array in JAX."
+        ),
+    ] = "breast-cancer",
+    sampler: Annotated[
+        str, typer.Option(metavar="NAME[:SETTING=VALUE,…]", help="For example gad-mala:variant=exact,factor=diagonal.")
+    ] = "gad-mala",
+    chains: Annotated[
+        int, typer.Option(parser=whole("--chains", 1), metavar="N", help="Chains, advanced together.")
+    ] = 4,
+    warmup: Annotated[
+        int | None,
+        typer.Option(
+            parser=whole("--warmup", 0),
+            metavar="N",
+            help="Iterations in which the proposal is learned.",
+            show_default="the sampler's own",
+        ),
+    ] = None,
+    draws: Annotated[
+        int, typer.Option(parser=whole("--draws", 1), metavar="N", help="Draws kept of each chain.")
+    ] = 1_000,
+    thinning: Annotated[
+        int, typer.Option(parser=whole("--thinning", 1), metavar="N", help="Iterations for each kept draw.")
+    ] = 1,
+    seed: Annotated[
+        int,
+        typer.Option(parser=whole("--seed", 0, 2**32 - 1), metavar="N", help="The same seed gives the same draws."),
+    ] = 0,
+    adapt: Annotated[Adapt, typer.Option(help="One proposal learned from all chains, or one for each.")] = Adapt.pooled,
+    dim: Annotated[
+        int | None,
+        typer.Option(
+            parser=whole("--dim", 1), metavar="N", help="Coordinates of a file's density; chains start around 0."
+        ),
+    ] = None,
+    init: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE.npy", help="Start of a file's density: (n,), or (chains, n) with one row each."),
+    ] = None,
+    out: Annotated[Path | None, typer.Option(metavar="PATH", help="Save all draws as a zarr store, run.zarr.")] = None,
+    plot: Annotated[Path | None, typer.Option(metavar="PATH", help="Save a figure: .png, .pdf or .svg.")] = None,
+    json_file: Annotated[
+        Path | None, typer.Option("--json", metavar="FILE", help="Save the figures of the summary as JSON.")
+    ] = None,
+    data_home: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Folder of data files.", show_default="$GADABOUT_DATA, else the user's cache"),
+    ] = None,
+    float32: Annotated[bool, typer.Option("--float32", help="Single precision in place of double.")] = False,
+    progress: Annotated[bool, typer.Option(help="Show progress on stderr.")] = True,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")] = False,
+) -> None:
+    """Sample a target, print a summary, and save draws, a figure or figures if asked to.
+
+    Without arguments it samples the posterior of a logistic regression on data that scikit-learn carries.
+    """
+    _check_destinations(out, plot, json_file)
+    import jax
+
+    jax.config.update("jax_enable_x64", not float32)
+    from gadabout.cli.progress import working
+    from gadabout.cli.report import show
+    from gadabout.cli.sampler_spec import parse_sampler
+    from gadabout.cli.summary import summarise
+    from gadabout.cli.targets import resolve
+
+    made = parse_sampler(sampler)
+    resolved = resolve(target, dim, init, chains, data_home)
+    settings = {
+        "seed": seed,
+        "num_chains": chains,
+        "num_warmup": warmup,
+        "num_draws": draws,
+        "thinning": thinning,
+        "adapt": adapt.value,
+        "out": out,
+    }
+    show_progress = progress and not quiet
+    tree, notes = _run(resolved, made, settings, show_progress)
+    with working("diagnostics", show_progress):
+        summary = summarise(tree)
+    _write(tree, summary, resolved.name, made, json_file, plot)
+    if not quiet:
+        show(tree, summary, resolved.name, notes)
+        for what, path in (("draws", out), ("figures", json_file), ("plot", plot)):
+            if path is not None:
+                print(f"{what} saved in {path}")
+    if tree.attrs["interrupted"]:
+        raise typer.Exit(INTERRUPTED)
+
+
+def _check_destinations(out: Path | None, plot: Path | None, json_file: Path | None) -> None:
+    if out is not None:
+        check_store(out)
+    if plot is not None:
+        check_plot(plot)
+    if json_file is not None:
+        check_file("--json", json_file)
+    given = [path.resolve() for path in (out, plot, json_file) if path is not None]
+    if len(set(given)) < len(given):
+        raise CliError("--out, --plot and --json must name different files")
+
+
+def _run(resolved: Any, sampler: Any, settings: dict[str, Any], show_progress: bool) -> tuple[Any, list[str]]:
+    """The result of `gadabout.sample`, and the warnings raised on the way; raises CliError for what it refuses."""
+    import jax
+
+    import gadabout
+    from gadabout.cli.progress import display
+
+    with warnings.catch_warnings(record=True) as caught, display(show_progress) as callback:
+        warnings.simplefilter("ignore")
+        warnings.simplefilter("always", UserWarning)
+        warnings.simplefilter("always", RuntimeWarning)
+        try:
+            tree = gadabout.sample(
+                resolved.logdensity,
+                resolved.init,
+                data=resolved.data,
+                sampler=sampler,
+                progress=False,
+                callback=callback,
+                **settings,
+            )
+        except (ValueError, TypeError, OSError, MemoryError, jax.errors.JaxRuntimeError) as error:
+            raise CliError(str(error) or type(error).__name__) from error
+        except KeyboardInterrupt:
+            print("gadabout: interrupted before the first iteration", file=sys.stderr)
+            raise typer.Exit(INTERRUPTED) from None
+    return tree, [one_line(warning.message) for warning in caught]
+
+
+def _write(tree: Any, summary: Any, name: str, sampler: Any, json_file: Path | None, plot: Path | None) -> None:
+    """Writes the figures and the plot where they are wanted."""
+    from gadabout.cli.summary import figures
+
+    if json_file is not None:
+        with complete_file(json_file) as partial:
+            partial.write_text(json.dumps(figures(tree, summary, name), indent=2, allow_nan=False) + "\n")
+    if plot is not None:
+        from gadabout.cli.plot import save_plot
+
+        with complete_file(plot) as partial:
+            save_plot(tree, summary, name, sampler, partial)

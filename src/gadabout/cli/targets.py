@@ -1,0 +1,113 @@
+"""TARGET on the command line: a built-in target by its name, or `file.py:function`."""
+
+import importlib.util
+import sys
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from gadabout.cli.errors import CliError, did_you_mean
+
+
+@dataclass(frozen=True)
+class Resolved:
+    """What `gadabout.sample` needs of a target, and the name to report."""
+
+    name: str
+    logdensity: Callable[..., Any]
+    init: Any
+    data: Any = None
+
+
+def resolve(target: str, dim: int | None, init: Path | None, num_chains: int, data_home: Path | None) -> Resolved:
+    """The target that TARGET, --dim, --init and --data-home speak of; raises CliError where they do not fit."""
+    if ":" in target or target.endswith(".py"):
+        return _from_file(target, dim, init, num_chains)
+    if dim is not None or init is not None:
+        option = "--dim" if dim is not None else "--init"
+        raise CliError(f"{option} is for targets of the form file.py:function; leave it out for {target!r}")
+    return _built_in(target, data_home)
+
+
+def _built_in(name: str, data_home: Path | None) -> Resolved:
+    from gadabout.targets import DataError, available, load
+
+    known = available()
+    if name not in known:
+        remedy = did_you_mean(name, known)
+        raise CliError(f"TARGET: no target is called {name!r}; {remedy} A log density of yours is file.py:function")
+    try:
+        problem = load(name, data_home)
+    except (DataError, ImportError, OSError, ValueError) as error:
+        raise CliError(f"TARGET {name}: {error}") from error
+    return Resolved(name, problem.logdensity, problem.init, problem.data)
+
+
+def _from_file(target: str, dim: int | None, init: Path | None, num_chains: int) -> Resolved:
+    filename, _, function = target.rpartition(":")
+    if not filename or not function:
+        raise CliError(f"TARGET: {target!r} names no function; write file.py:function")
+    if (dim is None) == (init is None):
+        got = "neither" if dim is None else "both"
+        raise CliError(f"TARGET {target!r} needs one of --dim N and --init FILE.npy, got {got}; give exactly one")
+    module = _module(Path(filename))
+    logdensity = getattr(module, function, None)
+    if logdensity is None:
+        functions = [name for name, value in vars(module).items() if callable(value) and not name.startswith("_")]
+        raise CliError(f"TARGET: {filename!r} has no function {function!r}; {did_you_mean(function, functions)}")
+    if not callable(logdensity):
+        raise CliError(f"TARGET: {function!r} in {filename!r} is no function but of type {type(logdensity).__name__}")
+    return Resolved(target, logdensity, np.zeros(dim or 0) if init is None else _positions(init, num_chains))
+
+
+def _module(path: Path) -> ModuleType:
+    """The user's file as a module, which may import its neighbours; raises CliError where it cannot be loaded."""
+    if not path.is_file():
+        raise CliError(f"TARGET: there is no file {str(path)!r}; check the path")
+    spec = importlib.util.spec_from_file_location(f"gadabout_target_{path.stem}", path)
+    if spec is None or spec.loader is None:
+        raise CliError(f"TARGET: {str(path)!r} is not a Python file; its name must end in .py")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    sys.path.insert(0, str(path.resolve().parent))
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        raise CliError(f"TARGET: {str(path)!r} fails{_line(error, path)}: {type(error).__name__}: {error}") from error
+    return module
+
+
+def _line(error: Exception, path: Path) -> str:
+    """The line of the user's file where an error arose, " in line 3", if it arose there."""
+    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if Path(frame.filename) == path]
+    lines += [error.lineno] if isinstance(error, SyntaxError) else []
+    return f" in line {lines[-1]}" if lines else ""
+
+
+def _positions(path: Path, num_chains: int) -> np.ndarray:
+    """One position (n,) or one per chain (num_chains, n) from a .npy file; raises CliError where it is neither."""
+    try:
+        positions = np.load(path, allow_pickle=False)
+    except (OSError, ValueError, EOFError) as error:
+        raise CliError(
+            f"--init: {str(path)!r} cannot be read as a .npy file: {error}; write it by numpy.save"
+        ) from error
+    if not isinstance(positions, np.ndarray) or positions.dtype.kind not in "fiu":
+        found = getattr(positions, "dtype", "an archive of arrays")
+        raise CliError(f"--init: {str(path)!r} must hold one array of real numbers, found {found}")
+    if positions.ndim not in (1, 2) or positions.size == 0:
+        raise CliError(
+            f"--init: {str(path)!r} has the shape {positions.shape}; pass (n,), or (chains, n) with one row each"
+        )
+    if positions.ndim == 2 and len(positions) != num_chains:
+        raise CliError(
+            f"--init: {str(path)!r} has {len(positions)} rows for {num_chains} chains; pass --chains {len(positions)}"
+        )
+    if not np.isfinite(positions).all():
+        raise CliError(f"--init: {str(path)!r} holds values that are NaN or infinite; replace them")
+    return positions.astype(float)

@@ -1,0 +1,20 @@
+"""The suite runs in float64; a test that wants float32 says so. Data sets are read through the project's loader."""
+
+import os
+from pathlib import Path
+
+import jax
+import pytest
+
+jax.config.update("jax_enable_x64", True)
+
+SHARED = Path(__file__).parents[2] / "shared" / "data"
+
+
+@pytest.fixture(scope="session")
+def data_home() -> Path:
+    """The folder of the paper's data sets; tests that need it skip where it is absent."""
+    folder = Path(os.environ.get("GADABOUT_DATA", SHARED))
+    if not folder.is_dir():
+        pytest.skip(f"no data sets: set GADABOUT_DATA to their folder, or put them at {SHARED}")
+    return folder

@@ -1,0 +1,211 @@
+"""What the driver promises of every sampler: chunks, keys, pooling, rejections, traces, transformations."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import gadabout as gad
+from gadabout.driver import drive, loop
+from tests.laws import law_target
+from tests.laws.registry import SAMPLERS
+
+every_sampler = pytest.mark.parametrize("name", SAMPLERS)
+FIELDS = ("accepted", "lp", loop.POSITION)
+
+
+def begin(sampler, chains=3, pooled=True, logdensity=law_target.log_density):
+    target = gad.Target(logdensity)
+    stream, shared = jax.random.split(jax.random.key(7))
+    return target, loop.start(sampler, target, law_target.draws(jax.random.key(5), chains), stream, shared, pooled)
+
+
+def advance(sampler, target, run, *lengths, adapt=True, thinning=1):
+    """The records of consecutive chunks, one after another."""
+    parts = []
+    for length in lengths:
+        run, buffer, _ = loop.advance(sampler, target, run, length, thinning, adapt, FIELDS)
+        parts.append({name: np.asarray(rows)[: -(-length // thinning)].copy() for name, rows in buffer.items()})
+    return run, {name: np.concatenate([part[name] for part in parts]) for name in FIELDS}
+
+
+def same_bits(a, b):
+    return jax.tree.all(jax.tree.map(lambda x, y: np.array_equal(x, y), a, b))
+
+
+@every_sampler
+def test_draws_do_not_depend_on_chunk_length(name):
+    sampler = SAMPLERS[name]
+    target, run = begin(sampler)
+    one, one_records = advance(sampler, target, run, 120)
+    target, run = begin(sampler)
+    many, many_records = advance(sampler, target, run, 1, 50, 0, 69)
+    assert same_bits(one_records, many_records)
+    assert same_bits(one.pools, many.pools)
+    assert one.t == 120
+
+
+@every_sampler
+def test_pooled_with_one_chain_is_unpooled(name):
+    sampler = SAMPLERS[name]
+    runs = [advance(sampler, *begin(sampler, chains=1, pooled=pooled), 200) for pooled in (True, False)]
+    assert same_bits(runs[0][1], runs[1][1])
+    assert same_bits(runs[0][0].pools, runs[1][0].pools)
+
+
+@every_sampler
+def test_a_chain_alone_learns_what_it_learns_beside_others(name):
+    """Adaptation per chain: another chain's presence changes rounding only."""
+    sampler = SAMPLERS[name]
+    together = advance(sampler, *begin(sampler, chains=2, pooled=False), 30)[1][loop.POSITION]
+    target, run = begin(sampler, chains=2, pooled=False)
+    alone = jax.tree.map(lambda leaf: leaf[1:] if leaf.ndim else leaf, run)
+    alone = advance(sampler, target, alone, 30)[1][loop.POSITION]
+    np.testing.assert_allclose(together[:, 1], alone[:, 0], rtol=1e-6)
+
+
+@every_sampler
+def test_rejected_states_are_repeated(name):
+    sampler = SAMPLERS[name]
+    _, records = advance(sampler, *begin(sampler), 200, adapt=False)
+    moved = np.any(np.diff(records[loop.POSITION], axis=0) != 0, axis=-1)
+    np.testing.assert_array_equal(moved, records["accepted"][1:])
+    assert 0 < moved.mean() < 1
+
+
+@every_sampler
+def test_noise_differs_for_every_chain_and_iteration(name):
+    """On a flat target every move is taken, and its displacement is a function of its noise alone."""
+    sampler = SAMPLERS[name]
+    target, run = begin(sampler, chains=4, logdensity=lambda x: 0.0 * x.sum())
+    _, records = advance(sampler, target, run, 250, adapt=False)
+    steps = np.diff(records[loop.POSITION], axis=0).reshape(-1, 3)
+    steps = steps[np.any(steps != 0, axis=1)]
+    assert len(steps) > 600
+    assert len(np.unique(np.round(steps[:, 0], 9))) == len(steps)
+
+
+@every_sampler
+def test_no_key_is_used_twice(name):
+    sampler = SAMPLERS[name]
+    with jax.debug_key_reuse(True):
+        state = sampler.init(jax.random.key(0), gad.Target(law_target.log_density), jnp.zeros((2, 3)))
+        step = jax.jit(lambda key, state: sampler.step(key, state, gad.Target(law_target.log_density)))
+        step(jax.random.key(1), state)
+        loop.advance(sampler, *begin(sampler, chains=1, logdensity=lambda x: -(x @ x)), 2, 1, True, FIELDS)
+
+
+def test_the_key_reuse_check_finds_a_planted_reuse():
+    class Reusing(gad.RandomWalk):
+        def noise(self, key, here):
+            return jax.random.normal(key, here.x.shape) + jax.random.uniform(key, here.x.shape)
+
+    kernel = gad.Metropolis(Reusing(gad.Diagonal(jnp.ones(3))))
+    target = gad.Target(law_target.log_density)
+    with jax.debug_key_reuse(True), pytest.raises(jax.errors.KeyReuseError, match="consumed"):
+        jax.jit(lambda key: kernel.step(key, kernel.init(jnp.zeros(3), target), target)[0])(jax.random.key(0))
+
+
+@every_sampler
+def test_thinning_keeps_every_third(name):
+    sampler = SAMPLERS[name]
+    _, every = advance(sampler, *begin(sampler), 30)
+    _, thinned = advance(sampler, *begin(sampler), 30, thinning=3)
+    assert same_bits({k: v[2::3] for k, v in every.items()}, thinned)
+
+
+@every_sampler
+def test_step_jits_vmaps_and_scans(name):
+    """The user's own loop: a scan of `step` under jit makes the same moves as the driver, to rounding."""
+    sampler = SAMPLERS[name]
+    target, run = begin(sampler, chains=2)
+    keys = [[jax.random.fold_in(chain, t) for chain in run.chain_keys[0]] for t in range(20)]
+    keys = jnp.stack([jnp.stack(row) for row in keys])
+
+    @jax.jit
+    def own_loop(positions, keys):
+        state = sampler.init(jax.random.key(0), target, positions)
+
+        def body(state, key):
+            state, record = sampler.step(key, state, target)
+            return state, (state.position, record["lp"])
+
+        return jax.lax.scan(body, state, keys)[1]
+
+    position, lp = own_loop(law_target.draws(jax.random.key(5), 2), keys)
+    _, records = advance(sampler, target, run, 20)
+    np.testing.assert_allclose(position, records[loop.POSITION][:, 0], rtol=1e-9)
+    np.testing.assert_allclose(lp, records["lp"][:, 0], rtol=1e-9)
+    stacked = jax.vmap(lambda x: sampler.init(jax.random.key(0), target, x))(jnp.zeros((5, 2, 3)))
+    after, _ = jax.vmap(lambda key, state: sampler.step(key, state, target))(keys[:5], stacked)
+    assert after.position.shape == (5, 2, 3)
+
+
+@every_sampler
+def test_every_kernel_jits_vmaps_and_scans(name):
+    kernel, target = SAMPLERS[name].make_kernel(3), gad.Target(law_target.log_density)
+    keys = jax.random.split(jax.random.key(0), 4)
+    state, info = jax.jit(lambda key, x: kernel.step(key, kernel.init(x, target), target))(keys[0], jnp.zeros(3))
+    assert kernel.position(state).shape == (3,)
+    assert info.record["lp"].shape == ()
+    _, infos = jax.vmap(lambda key, x: kernel.step(key, kernel.init(x, target), target))(keys, jnp.zeros((4, 3)))
+    assert infos.log_ratio.shape == (4,)
+    last, _ = jax.lax.scan(lambda s, k: (kernel.step(k, s, target)[0], None), state, keys)
+    assert kernel.position(last).shape == (3,)
+
+
+@every_sampler
+def test_the_log_density_is_traced_a_few_times_and_never_again(name):
+    traces = 0
+
+    def log_density(x, data):
+        nonlocal traces
+        traces += 1
+        return law_target.log_density(x - data["shift"])
+
+    def run(seed, shift, sampler):
+        arguments = {"num_chains": 3, "num_warmup": 20, "num_draws": 100, "progress": False}
+        data = {"shift": np.full(3, shift)}
+        gad.sample(log_density, jnp.zeros(3), data=data, seed=seed, sampler=sampler, **arguments)
+
+    run(0, 0.0, SAMPLERS[name])
+    assert 1 <= traces <= 6
+    first = traces
+    run(1, 0.0, SAMPLERS[name])
+    run(1, 0.5, SAMPLERS[name])
+    assert traces == first
+
+
+def test_new_settings_compile_nothing():
+    traces = 0
+
+    def log_density(x):
+        nonlocal traces
+        traces += 1
+        return law_target.log_density(x)
+
+    def run(sampler, num_draws=100, num_warmup=20, thinning=1):
+        arguments = {"num_warmup": num_warmup, "num_draws": num_draws, "thinning": thinning, "progress": False}
+        gad.sample(log_density, jnp.zeros(3), sampler=sampler, **arguments)
+
+    for before, after in [
+        (gad.rwm(step_size=0.1), gad.rwm(step_size=0.2)),
+        (gad.hmc(3, step_size=0.1), gad.hmc(3, step_size=0.2, target_acceptance=0.7)),
+        (gad.gad_mala(), gad.gad_mala(target_acceptance=0.6, learning_rate=1e-3, beta_rate=0.01)),
+    ]:
+        traces = 0
+        run(before)
+        first = traces
+        run(after)
+        run(after, num_draws=333, num_warmup=77, thinning=2)
+        assert traces == first
+
+
+def test_a_stage_that_adapts_nothing_ends_the_run():
+    sampler = gad.gad_mala(scale=0.8)
+    target, run = begin(sampler)
+    run, _ = advance(sampler, target, run, 50)
+    theta = np.asarray(run.pools.kernel.proposal.factor.matrix).copy()
+    history = drive(sampler, target, run, num_warmup=0, num_draws=50, thinning=1, select=lambda *_: True)
+    np.testing.assert_array_equal(theta, history.run.pools.kernel.proposal.factor.matrix)
+    assert history.warmup == {}

@@ -1,0 +1,339 @@
+"""The front door: what goes in, what comes out, and one clear error for each kind of bad input."""
+
+import os
+import signal
+
+import arviz_stats
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import xarray as xr
+
+import gadabout as gad
+from gadabout.driver import TextProgress
+
+QUICK = {"num_warmup": 60, "num_draws": 50, "progress": False}
+
+
+def normal(x):
+    return -0.5 * jnp.sum(x**2)
+
+
+def tree_density(position):
+    return -0.5 * jnp.sum(position["w"] ** 2) - 0.5 * (position["b"] - 1) ** 2
+
+
+def bits(tree, group="posterior"):
+    return {name: tree[group][name].values for name in tree[group].data_vars}
+
+
+def same(a, b):
+    return all(np.array_equal(a[name], b[name]) for name in a) and a.keys() == b.keys()
+
+
+def test_the_tree_has_the_schema():
+    tree = gad.sample(tree_density, {"w": jnp.zeros((2, 3)), "b": 0.0}, num_chains=3, **QUICK)
+    assert tree["posterior"]["w"].dims == ("chain", "draw", "w_dim_0", "w_dim_1")
+    assert tree["posterior"]["w"].shape == (3, 50, 2, 3)
+    assert tree["posterior"]["b"].shape == (3, 50)
+    assert tree["warmup_posterior"]["b"].shape == (3, 60)
+    assert {"lp", "acceptance_rate", "accepted"} <= set(tree["sample_stats"].data_vars)
+    trace = {"beta", "lower_bound", "entropy", "acceptance_rate"}
+    assert trace <= set(tree["warmup_sample_stats"].data_vars)
+    assert not {"beta", "lower_bound"} & set(tree["sample_stats"].data_vars)
+    assert tree["learned"]["proposal.factor.matrix"].shape == (7, 7)
+    flat = np.concatenate(
+        [tree["posterior"]["b"].values[..., None], tree["posterior"]["w"].values.reshape(3, 50, 6)], -1
+    )
+    lp = -0.5 * (flat[..., 0] - 1) ** 2 - 0.5 * np.sum(flat[..., 1:] ** 2, -1)
+    np.testing.assert_allclose(tree["sample_stats"]["lp"], lp, rtol=1e-12)
+    attributes = tree.attrs
+    assert attributes["seed"] == 0
+    assert attributes["gradient_evaluations"] == 3 * 110
+    assert attributes["sampler"] == "gad-mala"
+    parts = sum(attributes[f"seconds_{name}"] for name in ("compile", "warmup", "sampling"))
+    assert parts <= attributes["seconds_total"]
+    assert attributes["warnings"] == []
+    summary = arviz_stats.summary(tree)
+    assert "r_hat" in summary.columns
+
+
+def test_step_size_and_nuts_names_of_hmc():
+    tree = gad.sample(normal, jnp.zeros(2), sampler=gad.hmc(4), **QUICK)
+    assert {"step_size", "n_steps", "energy", "diverging", "lp"} <= set(tree["sample_stats"].data_vars)
+    assert (tree["sample_stats"]["n_steps"] == 4).all()
+    assert tree.attrs["gradient_evaluations"] == 4 * 4 * 110
+
+
+def test_gradients_of_a_random_walk_are_counted_while_learning_only():
+    assert gad.sample(normal, jnp.zeros(2), sampler=gad.gad_rwm(), **QUICK).attrs["gradient_evaluations"] == 4 * 60
+    assert gad.sample(normal, jnp.zeros(2), sampler=gad.rwm(), **QUICK).attrs["gradient_evaluations"] == 0
+    exact = gad.sample(normal, jnp.zeros(2), sampler=gad.gad_mala("exact"), **QUICK)
+    assert exact.attrs["gradient_evaluations"] == 4 * (2 * 60 + 50)
+
+
+def test_same_seed_same_bits_other_seed_other_draws():
+    first, again, other = (gad.sample(normal, jnp.zeros(3), seed=seed, **QUICK) for seed in (4, 4, 5))
+    assert same(bits(first), bits(again))
+    assert not same(bits(first), bits(other))
+
+
+def test_progress_callback_and_record_change_no_bits():
+    plain = gad.sample(normal, jnp.zeros(3), **QUICK)
+    told = []
+    watched = gad.sample(normal, jnp.zeros(3), callback=told.append, **QUICK)
+    assert same(bits(plain), bits(watched))
+    assert told[-1].stage == "sampling"
+    assert told[-1].done == told[-1].total == 50
+    assert told[-1].gradient_evaluations == 4 * 110
+    lean = gad.sample(normal, jnp.zeros(3), record=["posterior", "lp"], **QUICK)
+    assert same(bits(plain), bits(lean))
+    assert set(lean["sample_stats"].data_vars) == {"lp"}
+    assert "warmup_posterior" not in lean
+
+
+def test_initial_positions():
+    per_chain = jnp.arange(12.0).reshape(4, 3) / 10
+    exact = gad.sample(normal, per_chain, **(QUICK | {"num_warmup": 1}))
+    accepted = exact["warmup_sample_stats"]["accepted"].values[:, 0]
+    start = exact["warmup_posterior"]["x"].values[:, 0]
+    np.testing.assert_array_equal(start[~accepted], per_chain[~accepted])
+    assert np.abs(start - per_chain).max() < 1
+
+    around = gad.sample(normal, jnp.full(3, 50.0), **QUICK)["warmup_posterior"]["x"].values[:, 0]
+    assert np.abs(around - 50).max() < 6
+    assert len(np.unique(around)) == 12
+
+    drawn = gad.sample(normal, lambda key: 9 + jax.random.uniform(key, (3,)), **QUICK)["warmup_posterior"]["x"][:, 0]
+    assert (drawn > 8).all()
+
+    scalar = gad.sample(lambda x: -0.5 * x**2, 0.0, **QUICK)
+    assert scalar["posterior"]["x"].shape == (4, 50)
+
+
+def test_one_position_or_one_per_chain():
+    """A vector of as many numbers as chains is one position; a dict is read as its density can read it."""
+    assert gad.sample(normal, jnp.zeros(4), num_chains=4, **QUICK)["posterior"]["x"].shape == (4, 50, 4)
+    assert gad.sample(normal, jnp.zeros((4, 2)), num_chains=4, **QUICK)["posterior"]["x"].shape == (4, 50, 2)
+    matrix = lambda x: -0.5 * jnp.trace(x @ x.T)
+    assert gad.sample(matrix, jnp.zeros((4, 2)), num_chains=4, **QUICK)["posterior"]["x"].shape == (4, 50, 4, 2)
+    either = gad.sample(tree_density, {"w": jnp.zeros(4), "b": jnp.zeros(4)}, num_chains=4, **QUICK)
+    assert either["posterior"]["b"].shape == (4, 50)
+
+
+def test_tries_again_for_a_finite_start():
+    """Half of all starts lie outside the support; each chain finds one inside."""
+    half = lambda x: jnp.where(x[0] > 0, -x[0] - 0.5 * x[1] ** 2, -jnp.inf)
+    tree = gad.sample(half, jnp.zeros(2), num_chains=16, **QUICK)
+    assert (tree["warmup_posterior"]["x"].values[..., 0] > 0).all()
+
+
+def test_saved_result(tmp_path):
+    tree = gad.sample(normal, jnp.zeros(3), out=tmp_path / "run.zarr", **QUICK)
+    back = xr.open_datatree(tmp_path / "run.zarr", engine="zarr")
+    assert same(bits(tree), bits(back))
+    assert back.attrs["seed"] == 0
+    assert [path.name for path in tmp_path.iterdir()] == ["run.zarr"]
+    with pytest.raises(FileExistsError, match="run.zarr"):
+        gad.sample(normal, jnp.zeros(3), out=tmp_path / "run.zarr", **QUICK)
+
+
+def test_a_failed_save_leaves_nothing_and_keeps_the_draws(tmp_path, monkeypatch):
+    def fail(*args, **kwargs):
+        raise OSError("disk full")
+
+    monkeypatch.setattr(xr.DataTree, "to_zarr", fail)
+    with pytest.warns(UserWarning, match="disk full"):
+        tree = gad.sample(normal, jnp.zeros(3), out=tmp_path / "run.zarr", **QUICK)
+    assert tree["posterior"].sizes["draw"] == 50
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_interruption_keeps_the_draws():
+    def interrupt(progress):
+        if progress.stage == "sampling" and progress.done > 2_000:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    with pytest.warns(UserWarning, match="interrupted"):
+        tree = gad.sample(normal, jnp.zeros(3), num_warmup=50, num_draws=10**6, progress=False, callback=interrupt)
+    whole = gad.sample(normal, jnp.zeros(3), num_warmup=50, num_draws=3_000, progress=False)
+    assert 2_000 < tree["posterior"].sizes["draw"] < 10**6
+    np.testing.assert_array_equal(tree["posterior"]["x"][:, :2_000], whole["posterior"]["x"][:, :2_000])
+    assert tree.attrs["interrupted"]
+
+
+def test_float32_stays_float32():
+    with jax.enable_x64(False):
+        tree = gad.sample(normal, jnp.zeros(3), **QUICK)
+    assert tree["posterior"]["x"].dtype == np.float32
+    assert tree["learned"]["proposal.factor.matrix"].dtype == np.float32
+    assert tree["warmup_sample_stats"]["beta"].dtype == np.float32
+
+
+def test_sampler_made_before_the_float_type_changed():
+    with jax.enable_x64(False):
+        sampler = gad.gad_mala(scale=0.5)
+    assert gad.sample(normal, jnp.zeros(3), sampler=sampler, **QUICK)["posterior"]["x"].dtype == np.float64
+
+
+def test_a_stuck_chain_is_told():
+    spike = lambda x: -1e8 * jnp.sum(x**2)
+    with pytest.warns(UserWarning, match=r"chains \[0, 1, 2, 3\] accepted nothing"):
+        tree = gad.sample(spike, jnp.zeros((4, 2)), sampler=gad.rwm(), num_warmup=0, num_draws=50, progress=False)
+    assert len(tree.attrs["warnings"]) == 1
+
+
+def test_proposals_outside_the_support_are_told():
+    half = lambda x: jnp.where(x[0] > 0, -x[0], -jnp.inf)
+    with pytest.warns(UserWarning, match="nonfinite"):
+        gad.sample(half, jnp.ones((4, 1)), sampler=gad.rwm(step_size=1.0), **QUICK)
+
+
+def test_zero_warmup():
+    tree = gad.sample(normal, jnp.zeros(3), **(QUICK | {"num_warmup": 0}))
+    assert "warmup_posterior" not in tree
+
+
+def test_text_progress_writes_log_lines_where_there_is_no_terminal(capsys):
+    gad.sample(normal, jnp.zeros(3), **(QUICK | {"progress": True}))
+    lines = capsys.readouterr().err.splitlines()
+    assert any("warmup: 60/60" in line for line in lines)
+    assert any("sampling: 50/50" in line for line in lines)
+    assert "\r" not in "".join(lines)
+    assert TextProgress().live is False
+
+
+def branching(x):
+    return -0.5 * x @ x if x[0] > 0 else -x @ x
+
+
+def no_second_derivative(x):
+    @jax.custom_jvp
+    def f(x):
+        return -0.5 * x @ x
+
+    @f.defjvp
+    def _(primals, tangents):
+        value = lambda v: np.asarray(v, np.float64)
+        g = jax.pure_callback(
+            lambda x: -value(x), jax.ShapeDtypeStruct(x.shape, x.dtype), primals[0], vmap_method="sequential"
+        )
+        return f(primals[0]), g @ tangents[0]
+
+    return f(x)
+
+
+def no_derivative(x):
+    shape = jax.ShapeDtypeStruct((), x.dtype)
+    return jax.pure_callback(lambda x: np.asarray(-0.5 * x @ x, x.dtype), shape, x, vmap_method="sequential")
+
+
+def bad_value(position):
+    return jnp.log(position["a"]) - 0.5 * jnp.sum(position["b"] ** 2)
+
+
+@jax.custom_jvp
+def _bad_slope(x):
+    return x
+
+
+@_bad_slope.defjvp
+def _(primals, tangents):
+    return _bad_slope(primals[0]), jnp.nan * tangents[0]
+
+
+def bad_gradient(position):
+    return -0.5 * position["a"] ** 2 - 0.5 * jnp.sum(_bad_slope(position["b"]) ** 2)
+
+
+def with_data(x, data):
+    return -0.5 * jnp.sum((data["rows"] @ x) ** 2)
+
+
+POSITION = {"a": jnp.asarray(1.0), "b": jnp.ones(2)}
+
+
+@pytest.mark.parametrize(
+    ("error", "match", "arguments"),
+    [
+        (ValueError, r"scalar.*\(3,\)", {"logdensity": lambda x: -(x**2)}),
+        (TypeError, "branches in Python", {"logdensity": branching}),
+        (TypeError, "jax.numpy", {"logdensity": lambda x: -np.sum(np.exp(x))}),
+        (ValueError, r"shape.*x: \(3,\)", {"logdensity": lambda x: -(x @ jnp.ones((4, 4)) @ x)}),
+        (TypeError, "'x' has the type int64", {"init": np.zeros(3, np.int64)}),
+        (
+            TypeError,
+            "'b' has the type int32",
+            {"logdensity": tree_density, "init": {"w": jnp.zeros(2), "b": np.int32(1)}},
+        ),
+        (TypeError, "init must be a pytree of arrays", {"init": "here"}),
+        (ValueError, "no numbers", {"init": {}}),
+        (ValueError, "value of logdensity is -inf", {"logdensity": lambda x: x[0] * 0 - jnp.inf}),
+        (ValueError, "in 100 tries.*nan.*'a'", {"logdensity": bad_value, "init": {"a": -99.0, "b": jnp.zeros(2)}}),
+        (ValueError, "gradient of logdensity is not finite.*'b'", {"logdensity": bad_gradient, "init": POSITION}),
+        (ValueError, "in 1 try", {"logdensity": lambda x: jnp.log(x[0]), "init": -jnp.ones((4, 1))}),
+        (ValueError, r"data\['rows'\] holds 1 values", {"logdensity": with_data, "data": {"rows": np.array([np.nan])}}),
+        (ValueError, "variant='exact'", {"logdensity": no_second_derivative, "sampler": gad.gad_mala("exact")}),
+        (ValueError, "differentiated", {"logdensity": no_derivative}),
+        (ValueError, "num_chains.*0", {"num_chains": 0}),
+        (ValueError, "num_draws.*-5", {"num_draws": -5}),
+        (ValueError, "num_draws.*10.5", {"num_draws": 10.5}),
+        (ValueError, "num_warmup.*-1", {"num_warmup": -1}),
+        (ValueError, "thinning.*0", {"thinning": 0}),
+        (ValueError, "seed.*-3", {"seed": -3}),
+        (ValueError, "adapt.*'shared'", {"adapt": "shared"}),
+        (TypeError, "sampler.*'nuts'", {"sampler": "nuts"}),
+        (TypeError, "logdensity.*5", {"logdensity": 5}),
+        (TypeError, "record", {"record": "lp"}),
+        (ValueError, "record.*'speed'.*'lp'", {"record": ["posterior", "speed"]}),
+        (ValueError, "zarr", {"out": "run.nc"}),
+        (FileNotFoundError, "nowhere", {"out": "nowhere/run.zarr"}),
+    ],
+)
+def test_bad_input(error, match, arguments):
+    with pytest.raises(error, match=match):
+        gad.sample(**({"logdensity": normal, "init": jnp.zeros(3)} | QUICK | arguments))
+
+
+def test_samplers_that_need_no_gradient_take_densities_without_one():
+    tree = gad.sample(no_derivative, jnp.zeros(2), sampler=gad.rwm(), **QUICK)
+    assert tree["posterior"]["x"].shape == (4, 50, 2)
+
+
+def test_fast_takes_a_density_without_second_derivative():
+    assert gad.sample(no_second_derivative, jnp.zeros(2), **QUICK)["posterior"]["x"].shape == (4, 50, 2)
+
+
+@pytest.mark.parametrize("recipe", [gad.gad_mala, gad.gad_rwm, gad.mala, gad.rwm, gad.hmc, gad.am])
+@pytest.mark.parametrize("value", [0.0, 1.0, -0.2, 1.5, float("nan")])
+def test_target_acceptance_is_a_probability(recipe, value):
+    with pytest.raises(ValueError, match="target_acceptance"):
+        recipe(target_acceptance=value)
+
+
+@pytest.mark.parametrize(
+    ("match", "make"),
+    [
+        ("variant.*'slow'", lambda: gad.gad_mala("slow")),
+        ("factor.*'full'", lambda: gad.gad_rwm("full")),
+        ("factor.*'full'", lambda: gad.am(factor="full")),
+        ("learning_rate.*-1", lambda: gad.gad_mala(learning_rate=-1)),
+        ("scale.*inf", lambda: gad.gad_mala(scale=float("inf"))),
+        ("step_size.*0", lambda: gad.hmc(step_size=0)),
+        ("num_steps.*2.5", lambda: gad.hmc(2.5)),
+    ],
+)
+def test_bad_settings(match, make):
+    with pytest.raises(ValueError, match=match):
+        make()
+
+
+def test_gad_wants_a_reparametrised_proposal():
+    with pytest.raises(TypeError, match="AbstractReparametrised"):
+        gad.gad(gad.Hamiltonian(gad.Diagonal(jnp.ones(2)), jnp.asarray(0.1)))
+
+
+def test_positions_of_the_wrong_shape():
+    with pytest.raises(ValueError, match=r"\(num_chains, n\)"):
+        gad.gad_mala().init(jax.random.key(0), gad.Target(normal), jnp.zeros(3))
