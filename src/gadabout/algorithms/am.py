@@ -21,10 +21,10 @@ def am(
     target_acceptance: float = 0.25,
     scale: float | None = None,
 ) -> Sampler:
-    r"""AM: the random walk $y = x + \sqrt\delta L\varepsilon$ whose L follows the chain's covariance.
+    r"""Adaptive Metropolis: a random walk whose factor follows the chain's own covariance.
 
-    The paper's text and its reference implementation differ in the update (see `CholeskyMoments`), the rates and the
-    start; each is a variant.
+    Proposes $y = x + \sqrt\delta L\varepsilon$. The paper's text and its reference implementation differ in the update
+    of L (see `CholeskyMoments`), the rates and the start; each is a variant.
 
     Args:
         variant: "as-run" starts at L = I and lets the acceptance rate control δ from 0.1/√n, with the rates

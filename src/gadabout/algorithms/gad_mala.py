@@ -43,7 +43,7 @@ def gad_mala(
     scale: float | None = None,
     optimiser: Optimiser | None = None,
 ) -> Sampler:
-    """gadMALA, fast (gadMALAf) or exact (gadMALAe), with a dense or a diagonal factor.
+    """Gradient-based adaptive MALA, fast (gadMALAf) or exact (gadMALAe), with a dense or a diagonal factor.
 
     Args:
         variant: "fast" holds ∇ log π(y) constant in L: one gradient evaluation and four O(n²) products an iteration

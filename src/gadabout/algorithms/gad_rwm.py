@@ -23,7 +23,7 @@ def gad_rwm(
     scale: float | None = None,
     optimiser: Optimiser | None = None,
 ) -> Sampler:
-    """gadRWM with a dense or a diagonal factor.
+    """Gradient-based adaptive random walk Metropolis (gadRWM) with a dense or a diagonal factor.
 
     Args:
         factor: "dense" learns a Cholesky factor, "diagonal" standard deviations.

@@ -14,7 +14,7 @@ from gadabout.proposals import Hamiltonian
 
 
 def hmc(num_steps: int = 10, *, target_acceptance: float = 0.651, step_size: float | None = None) -> Sampler:
-    """HMC with the unit metric; the step size follows the acceptance rate in warm-up.
+    """Hamiltonian Monte Carlo with the unit metric; the step size follows the acceptance rate in warm-up.
 
     Args:
         num_steps: leapfrog steps of a trajectory, and gradient evaluations of an iteration.

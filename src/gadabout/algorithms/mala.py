@@ -10,7 +10,7 @@ from gadabout.proposals import Langevin
 
 
 def mala(*, target_acceptance: float = 0.574, step_size: float | None = None) -> Sampler:
-    """MALA; δ follows the acceptance rate in warm-up.
+    """Metropolis-adjusted Langevin algorithm; its one variance δ follows the acceptance rate in warm-up.
 
     Args:
         target_acceptance: α*, in (0, 1). The paper gives 0.574; its slides and code use 0.54.

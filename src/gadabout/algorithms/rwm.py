@@ -10,7 +10,7 @@ from gadabout.proposals import RandomWalk
 
 
 def rwm(*, target_acceptance: float = 0.25, step_size: float | None = None) -> Sampler:
-    """RWM; δ follows the acceptance rate in warm-up.
+    """Random walk Metropolis; its one variance δ follows the acceptance rate in warm-up.
 
     Args:
         target_acceptance: α*, in (0, 1).

@@ -12,12 +12,13 @@ from jaxtyping import PyTree
 from gadabout.driver import POSITION, Sampler
 
 
-def check_counts(at_least: int = 1, **counts: Any) -> None:
-    """Raises ValueError for the first that is not a whole number of at least `at_least`."""
+def check_counts(at_least: int = 1, below: int = 2**63, **counts: Any) -> None:
+    """Raises ValueError for the first that is not a whole number of at least `at_least` and below `below`."""
     for name, value in counts.items():
         whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
-        if not (whole and value >= at_least):
-            raise ValueError(f"{name} must be a whole number of at least {at_least}, got {value!r}")
+        if not (whole and at_least <= value < below):
+            limit = f" and below {below}" if below < 2**63 else ""
+            raise ValueError(f"{name} must be a whole number of at least {at_least}{limit}, got {value!r}")
 
 
 def check_choice(name: str, value: Any, choices: tuple[str, ...]) -> None:
@@ -57,12 +58,17 @@ def derivatives_needed(sampler: Sampler, n: int) -> int:
     return max(kernel.order, int(kernel.gradient_evaluations(True) > 0))
 
 
-def selection(record: Collection[str] | None) -> Callable[[str, bool], bool]:
+def selection(record: Collection[str] | None, offered: Collection[str]) -> Callable[[str, bool], bool]:
     """Whether to keep a record, by its name and whether θ is adapting; None keeps all.
 
-    Positions go by the names "posterior" and "warmup_posterior". Raises TypeError for a bare string.
+    Positions go by the names "posterior" and "warmup_posterior". Raises TypeError for a bare string, ValueError for
+    a name that is not offered.
     """
     if isinstance(record, str):
         raise TypeError(f"record must be a collection of names, got the string {record!r}; write record=[{record!r}]")
+    names = {"posterior", "warmup_posterior", *offered} - {POSITION}
+    for name in record or ():
+        if name not in names:
+            raise ValueError(f"record: {name!r} is not recorded by this sampler; choose from {sorted(names)}")
     position = {True: "warmup_posterior", False: "posterior"}
     return lambda name, adapt: record is None or (position[adapt] if name == POSITION else name) in record

@@ -24,7 +24,7 @@ from gadabout.api.positions import Flat, proposer
 from gadabout.api.result import to_datatree
 from gadabout.api.save import check_destination, save
 from gadabout.api.start import find_start
-from gadabout.driver import Progress, Sampler, TextProgress, drive, start
+from gadabout.driver import Progress, Sampler, TextProgress, deferred_interrupt, drive, shapes, start
 from gadabout.target import Target
 
 
@@ -55,7 +55,7 @@ def sample(
             both readings is one per chain if it is a bare array of two or more axes, else one position.
         sampler: a recipe such as `gad_mala()`, the default.
         data: a pytree of arrays handed to `logdensity`. Other data of the same shape compile nothing anew.
-        seed: an integer; the same seed gives the same draws, bit by bit, on the same machine.
+        seed: an integer below 2³²; the same seed gives the same draws, bit by bit, on the same machine.
         num_chains: chains, which advance together as one vectorised program.
         num_warmup: iterations in which θ is learned, left out of the posterior; the sampler's own number by default.
         num_draws: draws kept of each chain.
@@ -81,28 +81,33 @@ def sample(
     sampler = checked_sampler(gad_mala() if sampler is None else sampler)
     num_warmup = sampler.num_warmup if num_warmup is None else num_warmup
     check_counts(num_chains=num_chains, num_draws=num_draws, thinning=thinning)
-    check_counts(at_least=0, seed=seed, num_warmup=num_warmup)
+    check_counts(at_least=0, num_warmup=num_warmup)
+    check_counts(at_least=0, below=2**32, seed=seed)
     check_choice("adapt", adapt, ("pooled", "per-chain"))
     data = checked_data(data)
     destination = None if out is None else check_destination(out)
 
-    start_key, transition_key, shared_key = jax.random.split(jax.random.key(seed), 3)
-    layout, propose, tries = proposer(init, logdensity, () if data is None else (data,), num_chains)
-    target = Target(Flat(logdensity, layout.unravel), data)
-    order = derivatives_needed(sampler, layout.dim)
-    positions = find_start(target, propose, tries, layout, num_chains, order, start_key)
-    run = start(sampler, target, positions, transition_key, shared_key, adapt == "pooled")
-    history = drive(
-        sampler,
-        target,
-        run,
-        num_warmup=num_warmup,
-        num_draws=num_draws,
-        thinning=thinning,
-        select=selection(record),
-        observers=[*([TextProgress()] if progress else []), *([callback] if callback else [])],
-        began=began,
-    )
+    with deferred_interrupt() as interrupted:
+        start_key, transition_key, shared_key = jax.random.split(jax.random.key(seed), 3)
+        layout, propose, tries = proposer(init, logdensity, () if data is None else (data,), num_chains)
+        target = Target(Flat(logdensity, layout.unravel), data)
+        order = derivatives_needed(sampler, layout.dim)
+        positions = find_start(target, propose, tries, layout, num_chains, order, start_key)
+        run = start(sampler, target, positions, transition_key, shared_key, adapt == "pooled")
+        history = drive(
+            sampler,
+            target,
+            run,
+            num_warmup=num_warmup,
+            num_draws=num_draws,
+            thinning=thinning,
+            select=selection(record, [*shapes(sampler, target, run, True), *shapes(sampler, target, run, False)]),
+            observers=[*([TextProgress()] if progress else []), *([callback] if callback else [])],
+            interrupted=interrupted,
+            began=began,
+        )
+    if history.interrupted and history.iterations == 0:
+        raise KeyboardInterrupt
     account = {
         "seed": seed,
         "num_chains": num_chains,
@@ -113,8 +118,8 @@ def sample(
         "seconds_total": time.perf_counter() - began,
     }
     tree = to_datatree(history, layout, sampler, account)
-    for message in tree.attrs["warnings"]:
-        warnings.warn(message, stacklevel=2)
     if destination is not None:
         save(tree, destination)
+    for message in tree.attrs["warnings"]:
+        warnings.warn(message, stacklevel=2)
     return tree

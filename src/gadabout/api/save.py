@@ -3,6 +3,7 @@
 import os
 import shutil
 import tempfile
+import warnings
 from pathlib import Path
 
 import xarray as xr
@@ -26,10 +27,19 @@ def check_destination(out: str | os.PathLike) -> Path:
 
 
 def save(tree: xr.DataTree, path: Path) -> None:
-    """Writes the tree as a zarr store beside `path`, then moves it there."""
-    partial = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
+    """Writes the tree as a zarr store beside `path`, then moves it there.
+
+    Where that fails the draws are not lost with it: the failure joins the tree's own warnings.
+    """
+    partial = None
     try:
-        tree.to_zarr(partial / "store", consolidated=False)
+        partial = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message="Consolidated metadata", category=UserWarning)
+            tree.to_zarr(partial / "store")
         os.rename(partial / "store", path)
+    except Exception as error:
+        tree.attrs["warnings"] = [*tree.attrs["warnings"], f"the result could not be saved at {str(path)!r}: {error}"]
     finally:
-        shutil.rmtree(partial, ignore_errors=True)
+        if partial is not None:
+            shutil.rmtree(partial, ignore_errors=True)

@@ -1,8 +1,10 @@
 """What the house costs: `sample()` beside a hand-written scan of the same algorithm, time per iteration."""
 
+import gc
 import time
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
@@ -38,7 +40,7 @@ def _propose(logdensity: Callable, data: Any, key: Any, s: ByHand) -> tuple:
     backward = 0.5 * (s.w + w_y) + noise
     log_ratio = logp - s.logp - 0.5 * (backward @ backward - noise @ noise)
     accepted = jnp.log(jax.random.uniform(accept_key)) < log_ratio
-    moved = [jnp.where(accepted, new, old) for new, old in zip((y, logp, grad, w_y), s[:4], strict=True)]
+    moved = tuple(jnp.where(accepted, new, old) for new, old in zip((y, logp, grad, w_y), s[:4], strict=True))
     seen = (moved[0], moved[1], jnp.exp(jnp.minimum(0, log_ratio)), accepted, s.beta)
     return moved, seen, s.grad - grad, 0.5 * (s.w - w_y) + noise, log_ratio, accepted
 
@@ -58,7 +60,8 @@ def _adapting(logdensity: Callable, data: Any, s: ByHand, key: Any) -> tuple[ByH
 
 def _sampling(logdensity: Callable, data: Any, s: ByHand, key: Any) -> tuple[ByHand, tuple]:
     moved, seen, *_ = _propose(logdensity, data, key, s)
-    return ByHand(*moved, *s[4:]), seen
+    x, logp, grad, w = moved
+    return s._replace(x=x, logp=logp, grad=grad, w=w), seen
 
 
 def by_hand(problem: targets.Problem, seed: int, iterations: int) -> dict[str, float]:
@@ -98,7 +101,9 @@ def by_house(problem: targets.Problem, seed: int, iterations: int) -> dict[str, 
     return {phase: tree.attrs[f"seconds_{phase}"] for phase in ("compile", "warmup", "sampling")}
 
 
-def overhead(names: list[str], iterations: int, repeats: int, data_home: str | None = None) -> list[dict[str, Any]]:
+def overhead(
+    names: list[str], iterations: int, repeats: int, data_home: str | Path | None = None
+) -> list[dict[str, Any]]:
     """Median microseconds per iteration and their ratio, for each target and phase; repeats are interleaved."""
     rows = []
     for name in names:
@@ -106,8 +111,9 @@ def overhead(names: list[str], iterations: int, repeats: int, data_home: str | N
         compilation = {"house": by_house(problem, 0, iterations), "hand": by_hand(problem, 0, iterations)}
         house, hand = [], []
         for seed in range(1, repeats + 1):
-            house.append(by_house(problem, seed, iterations))
-            hand.append(by_hand(problem, seed, iterations))
+            for runs, run in ((house, by_house), (hand, by_hand)):
+                gc.collect()  # each starts with the memory of earlier runs given back
+                runs.append(run(problem, seed, iterations))
         for phase in ("warmup", "sampling"):
             ours, theirs = (np.array([run[phase] for run in runs]) / iterations * 1e6 for runs in (house, hand))
             rows.append(

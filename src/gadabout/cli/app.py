@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from gadabout.cli.bench import bench
 from gadabout.cli.errors import OneLineErrors
 from gadabout.cli.sample import sample
 
@@ -17,6 +18,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command("sample")(sample)
+app.add_typer(bench, name="bench")
 
 
 def _print_version(wanted: bool) -> None:

@@ -45,7 +45,7 @@ def sample(
     ] = None,
     draws: Annotated[
         int, typer.Option(parser=whole("--draws", 1), metavar="N", help="Draws kept of each chain.")
-    ] = 1_000,
+    ] = 5_000,
     thinning: Annotated[
         int, typer.Option(parser=whole("--thinning", 1), metavar="N", help="Iterations for each kept draw.")
     ] = 1,

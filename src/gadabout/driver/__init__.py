@@ -1,7 +1,8 @@
 """The driver: the only place where a kernel and an adaptation meet."""
 
 from gadabout.driver.drive import History, drive
-from gadabout.driver.loop import POSITION, start
+from gadabout.driver.interrupt import deferred_interrupt
+from gadabout.driver.loop import POSITION, shapes, start
 from gadabout.driver.progress import Progress, TextProgress
 from gadabout.driver.sampler import Sampler, State
 from gadabout.driver.schedule import WARMUP_THEN_SAMPLING, Stage
@@ -15,6 +16,8 @@ __all__ = [
     "Stage",
     "State",
     "TextProgress",
+    "deferred_interrupt",
     "drive",
+    "shapes",
     "start",
 ]

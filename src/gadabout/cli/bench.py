@@ -1,0 +1,68 @@
+"""`gadabout bench`: measurements beside other programs."""
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from gadabout.cli.counts import whole
+from gadabout.cli.destinations import check_file, complete_file
+from gadabout.cli.errors import CliError
+
+bench = typer.Typer(help="Measurements, made in one run on one machine and told as ratios.")
+
+
+@bench.callback(invoke_without_command=True)
+def root(context: typer.Context) -> None:
+    """Measurements, made in one run on one machine and told as ratios."""
+    if context.invoked_subcommand is None:
+        print(context.get_help())
+
+
+@bench.command("overhead")
+def overhead(
+    targets: Annotated[
+        list[str] | None, typer.Argument(metavar="[TARGET]…", help="Names of `gadabout list`; neal and german if none.")
+    ] = None,
+    iterations: Annotated[
+        int, typer.Option(parser=whole("--iterations", 1), metavar="N", help="Iterations of each phase.")
+    ] = 20_000,
+    repeats: Annotated[int, typer.Option(parser=whole("--repeats", 1), metavar="N", help="Repeats, interleaved.")] = 9,
+    data_home: Annotated[Path | None, typer.Option(metavar="DIR", help="Folder of data files.")] = None,
+    json_file: Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Save the figures as JSON.")] = None,
+) -> None:
+    """Time per iteration of `sample()` beside a hand-written scan of gadMALA fast, one chain, float64."""
+    if json_file is not None:
+        check_file("--json", json_file)
+    import jax
+
+    jax.config.update("jax_enable_x64", True)
+    from rich.console import Console
+    from rich.table import Table
+
+    from gadabout.benchmarks.overhead import overhead as measure
+
+    try:
+        rows = measure(targets or ["neal", "german"], iterations, repeats, data_home)
+    except (ValueError, RuntimeError, ImportError) as error:
+        raise CliError(str(error)) from error
+    table = Table(title=f"gadMALA fast, {iterations} iterations a phase, median of {repeats}", title_justify="left")
+    headings = ("target", "phase", "µs/iter", "by hand", "ratio (range)", "compile s", "by hand")
+    for i, heading in enumerate(headings):
+        table.add_column(heading, justify="left" if i < 2 else "right")
+    for row in rows:
+        low, high = row["ratio_range"]
+        table.add_row(
+            row["target"],
+            row["phase"],
+            f"{row['sample_us']:.2f}",
+            f"{row['by_hand_us']:.2f}",
+            f"{row['ratio']:.2f} ({low:.2f}–{high:.2f})",
+            f"{row['sample_compile_s']:.1f}",
+            f"{row['by_hand_compile_s']:.1f}",
+        )
+    Console().print(table)
+    if json_file is not None:
+        with complete_file(json_file) as partial:
+            partial.write_text(json.dumps(rows, indent=2) + "\n")

@@ -1,0 +1,72 @@
+"""Every example of the README and of CONTRIBUTING runs."""
+
+import re
+import shlex
+from pathlib import Path
+
+import jax.numpy as jnp
+import pytest
+
+import gadabout as gad
+from gadabout.algorithms import RECIPES
+from tests.laws.registry import SAMPLERS
+
+ROOT = Path(__file__).parents[2]
+
+
+def blocks(document, language):
+    return re.findall(rf"```{language}\n(.*?)```", (ROOT / document).read_text(), re.DOTALL)
+
+
+def test_python_examples_of_the_readme(capsys, monkeypatch):
+    """In one namespace, as a reader would type them."""
+    namespace: dict = {"__name__": "readme"}
+    for block in blocks("README.md", "python"):
+        exec(compile(block, "README.md", "exec"), namespace)
+    assert "r_hat" in capsys.readouterr().out
+    scales = jnp.exp(namespace["tree"]["learned"]["proposal.log_scale"].values)
+    assert 5 < scales[1] / scales[0] < 20
+    assert namespace["acceptance"].shape == (1_000, 4)
+
+
+def test_the_users_own_proposal_has_fifteen_lines_at_most():
+    (block,) = [block for block in blocks("README.md", "python") if "class StudentWalk" in block]
+    definition = block[block.index("class StudentWalk") : block.index("tree = ")]
+    assert len(definition.strip().splitlines()) <= 15
+
+
+def test_the_recipe_of_contributing():
+    (block,) = blocks("CONTRIBUTING.md", "python")
+    namespace: dict = {"__name__": "contributing"}
+    exec(compile(block, "CONTRIBUTING.md", "exec"), namespace)
+    tree = gad.sample(
+        lambda x: -0.5 * x @ x, jnp.zeros(2), sampler=namespace["skeleton"](), num_draws=500, progress=False
+    )
+    assert tree["posterior"]["x"].shape == (4, 500, 2)
+
+
+def command_lines():
+    (block,) = [block for block in blocks("README.md", "sh") if block.startswith("gadabout")]
+    return [shlex.split(line)[1:] for line in block.splitlines()]
+
+
+@pytest.mark.parametrize("arguments", command_lines(), ids=" ".join)
+def test_command_lines_of_the_readme(arguments, tmp_path, monkeypatch, data_home):
+    from typer.testing import CliRunner
+
+    from gadabout.cli.app import app
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("GADABOUT_DATA", str(data_home.resolve()))
+    Path("my_model.py").write_text("def log_density(x):\n    return -0.5 * x @ x\n")
+    shorter = {"sample": ["--warmup", "500"], "bench": ["--iterations", "500", "--repeats", "1"]}
+    result = CliRunner().invoke(app, [*arguments, *shorter.get(arguments[0], [])])
+    assert result.exit_code == 0, result.output
+    if "--json" in arguments:
+        assert Path("german.json").is_file()
+        assert Path("german.zarr").is_dir()
+
+
+def test_every_recipe_is_under_the_laws():
+    names = {sampler.name for sampler in SAMPLERS.values()}
+    assert set(RECIPES) <= names
