@@ -21,6 +21,11 @@ class AbstractAdaptation(eqx.Module):
     Its array leaves are settings (rates, targets); what changes during the run lives in its memory.
     """
 
+    @property
+    def diminishing(self) -> bool:
+        """Whether its steps vanish as the run goes on, so that it may adapt while draws are kept."""
+        return False
+
     @abstractmethod
     def init(self, kernel: AbstractKernel, states: PyTree) -> PyTree:
         """The memory before the first iteration; `states` are stacked over chains."""
@@ -42,6 +47,10 @@ class Together(AbstractAdaptation):
     """Several adaptations of one kernel, each with its own part of θ, one after another; none at all freezes θ."""
 
     parts: tuple[AbstractAdaptation, ...] = ()
+
+    @property
+    def diminishing(self):
+        return all(part.diminishing for part in self.parts)
 
     def init(self, kernel, states):
         return tuple(part.init(kernel, states) for part in self.parts)

@@ -45,6 +45,10 @@ class CholeskyMoments(AbstractAdaptation):
     horizon: Float[Array, ""] = eqx.field(converter=setting)
     where: Callable[[Any], Any] = eqx.field(static=True)
 
+    @property
+    def diminishing(self):
+        return self.as_written
+
     def init(self, kernel, states):
         return Memory(jnp.mean(jax.vmap(kernel.position)(states), 0), jnp.asarray(0))
 

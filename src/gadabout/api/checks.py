@@ -59,7 +59,7 @@ def derivatives_needed(sampler: Sampler, n: int) -> int:
 
 
 def selection(record: Collection[str] | None, offered: Collection[str]) -> Callable[[str, bool], bool]:
-    """Whether to keep a record, by its name and whether θ is adapting; None keeps all.
+    """Whether to keep a record, by its name and whether it is of warm-up; None keeps all.
 
     Positions go by the names "posterior" and "warmup_posterior". Raises TypeError for a bare string, ValueError for
     a name that is not offered.
@@ -71,4 +71,4 @@ def selection(record: Collection[str] | None, offered: Collection[str]) -> Calla
         if name not in names:
             raise ValueError(f"record: {name!r} is not recorded by this sampler; choose from {sorted(names)}")
     position = {True: "warmup_posterior", False: "posterior"}
-    return lambda name, adapt: record is None or (position[adapt] if name == POSITION else name) in record
+    return lambda name, warmup: record is None or (position[warmup] if name == POSITION else name) in record

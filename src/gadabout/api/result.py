@@ -35,6 +35,7 @@ def to_datatree(history: History, layout: Layout, sampler: Sampler, attributes: 
         "inference_library": "gadabout",
         "inference_library_version": version("gadabout"),
         "sampler": sampler.name,
+        "adaptation": sampler.adaptation_ends,
         "sampler_settings": eqx.tree_pformat(sampler, short_arrays=False),
         **attributes,
         **{f"seconds_{name}": seconds for name, seconds in history.seconds.items()},

@@ -89,8 +89,9 @@ def sample(
 
     with deferred_interrupt() as interrupted:
         start_key, transition_key, shared_key = jax.random.split(jax.random.key(seed), 3)
-        layout, propose, tries = proposer(init, logdensity, () if data is None else (data,), num_chains)
-        target = Target(Flat(logdensity, layout.unravel), data)
+        arguments = () if data is None else (data,)
+        layout, propose, tries = proposer(init, logdensity, arguments, num_chains, sampler.takes_discrete)
+        target = Target(Flat(logdensity, layout), data)
         order = derivatives_needed(sampler, layout.dim)
         positions = find_start(target, propose, tries, layout, num_chains, order, start_key)
         run = start(sampler, target, positions, transition_key, shared_key, adapt == "pooled")
@@ -101,7 +102,7 @@ def sample(
             num_warmup=num_warmup,
             num_draws=num_draws,
             thinning=thinning,
-            select=selection(record, [*shapes(sampler, target, run, True), *shapes(sampler, target, run, False)]),
+            select=selection(record, {n for s in sampler.schedule for n in shapes(sampler, target, run, s.adapt)}),
             observers=[*([TextProgress()] if progress else []), *([callback] if callback else [])],
             interrupted=interrupted,
             began=began,

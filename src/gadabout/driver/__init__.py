@@ -5,11 +5,12 @@ from gadabout.driver.interrupt import deferred_interrupt
 from gadabout.driver.loop import POSITION, shapes, start
 from gadabout.driver.progress import Progress, TextProgress
 from gadabout.driver.sampler import Sampler, State
-from gadabout.driver.schedule import WARMUP_THEN_SAMPLING, Stage
+from gadabout.driver.schedule import ADAPT_FOR_EVER, STOP_AFTER_WARMUP, Stage
 
 __all__ = [
+    "ADAPT_FOR_EVER",
     "POSITION",
-    "WARMUP_THEN_SAMPLING",
+    "STOP_AFTER_WARMUP",
     "History",
     "Progress",
     "Sampler",

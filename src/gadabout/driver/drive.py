@@ -1,9 +1,9 @@
 """The host's side of a run: compiles, sends off chunk after chunk, and keeps what they record."""
 
 import time
-from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import jax
 import numpy as np
@@ -11,7 +11,7 @@ import numpy as np
 from gadabout.driver import loop
 from gadabout.driver.progress import Progress
 from gadabout.driver.sampler import Sampler
-from gadabout.driver.schedule import lengths
+from gadabout.driver.schedule import Stage, lengths
 from gadabout.driver.store import Store
 from gadabout.target import Target
 
@@ -31,6 +31,14 @@ class History:
     interrupted: bool = False
 
 
+class Chunk(NamedTuple):
+    """A chunk that was sent off: its iterations, its buffers and its sums."""
+
+    length: int
+    buffer: dict[str, jax.Array]
+    tally: loop.Tally
+
+
 @dataclass
 class _Driver:
     sampler: Sampler
@@ -42,53 +50,51 @@ class _Driver:
     began: float
     chunk: int = 1
 
-    def recorded(self, adapt: bool) -> dict[str, jax.ShapeDtypeStruct]:
+    def recorded(self, stage: Stage) -> dict[str, jax.ShapeDtypeStruct]:
         """What is recorded of an iteration, among all that it offers."""
-        offered = loop.shapes(self.sampler, self.target, self.history.run, adapt)
-        return {name: offered[name] for name in sorted(offered) if self.select(name, adapt)}
+        offered = loop.shapes(self.sampler, self.target, self.history.run, stage.adapt)
+        return {name: offered[name] for name in sorted(offered) if self.select(name, stage.is_warmup)}
 
-    def send(self, length: int, adapt: bool, fields: tuple[str, ...]) -> tuple[int, dict[str, jax.Array], loop.Tally]:
+    def send(self, length: int, adapt: bool, fields: tuple[str, ...]) -> Chunk:
         """Sends one chunk off and returns at once, with arrays that are still being computed."""
         self.history.run, buffer, tally = loop.advance(
             self.sampler, self.target, self.history.run, length, self.thinning, adapt, fields
         )
-        return length, buffer, tally
+        return Chunk(length, buffer, tally)
 
-    def stage(self, name: str, total: int, adapt: bool, interrupted: Callable[[], bool]) -> dict[str, np.ndarray]:
+    def stage(self, stage: Stage, total: int, interrupted: Callable[[], bool]) -> dict[str, np.ndarray]:
         """Runs a stage in chunks and returns its records; ends early, between chunks, when interrupted.
 
-        While one chunk is computed, the records of the one before it are copied and told of.
+        While one chunk is computed, the records of the one before it are stored and told of.
         """
-        recorded = self.recorded(adapt)
+        recorded = self.recorded(stage)
         longest = self.thinning * loop.buffer_length(recorded)
         store = Store(recorded, -(-total // self.thinning))
-        sent = done = 0
-        under_way: deque[tuple[int, dict[str, jax.Array], loop.Tally]] = deque()
-        last = time.perf_counter()
-        while under_way or (sent < total and not interrupted()):
+        sent, ahead, last = 0, None, time.perf_counter()
+        while True:
+            behind, ahead = ahead, None
             if sent < total and not interrupted():
                 length = min(self.thinning * max(1, self.chunk // self.thinning), longest, total - sent)
-                under_way.append(self.send(length, adapt, tuple(recorded)))
+                ahead = self.send(length, stage.adapt, tuple(recorded))
                 sent += length
-                if len(under_way) == 1 and sent < total:
-                    continue
-            length, buffer, tally = jax.block_until_ready(under_way.popleft())
-            elapsed, last = time.perf_counter() - last, time.perf_counter()
-            done += length
-            self.chunk = max(1, min(4 * self.chunk, int(length * SECONDS_PER_CHUNK / elapsed)))
-            store.append(buffer, -(-length // self.thinning))
-            self.tell(name, done, total, length, elapsed, tally)
-        return store.by_chain()
+            if behind is None and ahead is None:
+                return store.by_chain()
+            if behind is not None:
+                jax.block_until_ready(behind)
+                elapsed, last = time.perf_counter() - last, time.perf_counter()
+                self.chunk = max(1, min(4 * self.chunk, int(behind.length * SECONDS_PER_CHUNK / elapsed)))
+                store.append(behind.buffer, -(-behind.length // self.thinning))
+                self.tell(stage.name, sent - (ahead.length if ahead else 0), total, behind, elapsed)
 
-    def tell(self, stage: str, done: int, total: int, length: int, elapsed: float, tally: loop.Tally) -> None:
+    def tell(self, stage: str, done: int, total: int, chunk: Chunk, elapsed: float) -> None:
         """Adds a chunk to the account, and tells the observers."""
         history = self.history
-        history.iterations += length
-        history.gradient_evaluations += int(np.sum(np.asarray(tally.gradient_evaluations), dtype=np.int64))
-        acceptance = float(np.mean(np.asarray(tally.acceptance))) / length
-        since = time.perf_counter() - self.began
+        history.iterations += chunk.length
+        history.gradient_evaluations += int(np.sum(np.asarray(chunk.tally.gradient_evaluations), dtype=np.int64))
+        acceptance = float(np.mean(np.asarray(chunk.tally.acceptance))) / chunk.length
+        since, speed = time.perf_counter() - self.began, chunk.length / elapsed
         for observer in self.observers:
-            observer(Progress(stage, done, total, acceptance, history.gradient_evaluations, since, length / elapsed))
+            observer(Progress(stage, done, total, acceptance, history.gradient_evaluations, since, speed))
 
 
 def drive(
@@ -109,7 +115,7 @@ def drive(
     Args:
         num_warmup: warm-up iterations, shared among the schedule's stages.
         num_draws: draws to keep of each chain; `thinning` iterations are made for each.
-        select: tells of a record's name, and of whether θ is adapting, whether to keep it.
+        select: tells of a record's name, and of whether it is of warm-up, whether to keep it.
         observers: called with a `Progress` after every chunk.
         interrupted: asked before every chunk whether to end early.
         began: `time.perf_counter()` at the start of the call whose compile time is accounted for.
@@ -117,16 +123,15 @@ def drive(
     began = time.perf_counter() if began is None else began
     history = History(run)
     driver = _Driver(sampler, target, history, thinning, select, observers, began)
-    warmup_lengths = lengths(sampler.schedule, num_warmup)
-    for adapt in sorted({s.adapt for s, n in zip(sampler.schedule, [*warmup_lengths, 1], strict=True) if n}):
-        driver.send(0, adapt, tuple(driver.recorded(adapt)))
+    *warmup_stages, sampling_stage = sampler.schedule
+    stages = [(stage, n) for stage, n in zip(warmup_stages, lengths(sampler.schedule, num_warmup), strict=True) if n]
+    for stage in [*(stage for stage, _ in stages), sampling_stage]:
+        driver.send(0, stage.adapt, tuple(driver.recorded(stage)))
     jax.block_until_ready(history.run.t)
     marks = [time.perf_counter()]
-    stages = zip(sampler.schedule, warmup_lengths, strict=False)
-    warmup = [driver.stage(s.name, n, s.adapt, interrupted) for s, n in stages if n]
+    warmup = [driver.stage(stage, n, interrupted) for stage, n in stages]
     marks.append(time.perf_counter())
-    sampling = sampler.schedule[-1]
-    history.sampling = driver.stage(sampling.name, num_draws * thinning, sampling.adapt, interrupted)
+    history.sampling = driver.stage(sampling_stage, num_draws * thinning, interrupted)
     marks.append(time.perf_counter())
     history.interrupted = interrupted()
     names = set.intersection(*map(set, warmup)) if warmup else set()

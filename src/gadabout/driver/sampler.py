@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Key, PyTree
 
 from gadabout.adaptations import AbstractAdaptation
-from gadabout.driver.schedule import WARMUP_THEN_SAMPLING, Stage
+from gadabout.driver.schedule import STOP_AFTER_WARMUP, Stage
 from gadabout.kernels import AbstractKernel, Transition
 from gadabout.target import Target
 
@@ -40,7 +40,21 @@ class Sampler(eqx.Module):
     make_kernel: Callable[[int], AbstractKernel]
     adaptation: AbstractAdaptation
     num_warmup: int = eqx.field(static=True, default=1_000)
-    schedule: tuple[Stage, ...] = eqx.field(static=True, default=WARMUP_THEN_SAMPLING)
+    takes_discrete: bool = eqx.field(static=True, default=False)
+    """whether positions may hold whole numbers; they travel as floats in the flat vector and come back as such"""
+    schedule: tuple[Stage, ...] = eqx.field(static=True, default=STOP_AFTER_WARMUP)
+
+    def __check_init__(self):
+        if self.schedule[-1].adapt and not self.adaptation.diminishing:
+            raise ValueError(
+                f"schedule: {self.name} cannot adapt for ever, because the gains of its adaptation do not diminish and "
+                "its draws would follow another law; let it stop after warm-up"
+            )
+
+    @property
+    def adaptation_ends(self) -> str:
+        """How adaptation ends, in words for the result."""
+        return "continues for ever, with diminishing gains" if self.schedule[-1].adapt else "stops after warm-up"
 
     def init(self, key: Key[Array, ""], target: Target, positions: Float[Array, "chains n"]) -> State:
         """The state of chains that start at `positions` and share θ; `key` is for recipes whose θ starts at random.

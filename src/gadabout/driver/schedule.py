@@ -1,4 +1,4 @@
-"""Warm-up as data: a run is a sequence of stages, the last of which adapts nothing."""
+"""Warm-up as data: a run is a sequence of stages, the last of which is the sampling stage."""
 
 from dataclasses import dataclass
 
@@ -11,20 +11,29 @@ class Stage:
     share: float | None
     adapt: bool
 
+    @property
+    def is_warmup(self) -> bool:
+        """Whether its draws stay out of the posterior."""
+        return self.share is not None
 
-WARMUP_THEN_SAMPLING = (Stage("warmup", 1.0, True), Stage("sampling", None, False))
+
+STOP_AFTER_WARMUP = (Stage("warmup", 1.0, True), Stage("sampling", None, False))
+"""θ is learned in warm-up and frozen afterwards: the default, and exact for any adaptation."""
+
+ADAPT_FOR_EVER = (Stage("warmup", 1.0, True), Stage("sampling", None, True))
+"""θ goes on being learned while draws are kept: right only where the adaptation's gains diminish."""
 
 
 def lengths(schedule: tuple[Stage, ...], num_warmup: int) -> list[int]:
     """Iterations of each warm-up stage, which add up to `num_warmup`; the sampling stage is not among them.
 
-    Raises ValueError where the last stage adapts or another one is without a share, or the shares do not sum to one.
+    Raises ValueError where the last stage is not the one without a share, or the shares do not sum to one.
     """
     *warmup, last = schedule
-    if last.adapt or last.share is not None:
-        raise ValueError(f"the last stage of a schedule must be the sampling stage, which adapts nothing; got {last}")
     shares = [stage.share for stage in warmup if stage.share is not None]
-    if len(shares) < len(warmup) or any(s < 0 for s in shares) or (shares and abs(sum(shares) - 1) > 1e-9):
+    if last.is_warmup or len(shares) < len(warmup):
+        raise ValueError(f"the last stage of a schedule, and no other, must be without a share; got {schedule}")
+    if any(share < 0 for share in shares) or (shares and abs(sum(shares) - 1) > 1e-9):
         raise ValueError(f"the shares of the warm-up stages must be non-negative and sum to 1, got {shares}")
     ends = [round(num_warmup * sum(shares[: i + 1])) for i in range(len(shares))]
     return [end - start for start, end in zip([0, *ends], ends, strict=False)]
