@@ -154,6 +154,7 @@ def test_every_kernel_jits_vmaps_and_scans(name):
     assert kernel.position(last).shape == (3,)
 
 
+@pytest.mark.filterwarnings("ignore::UserWarning")  # so short a run may well leave a chain where it was
 @every_sampler
 def test_the_log_density_is_traced_a_few_times_and_never_again(name):
     traces = 0
@@ -176,6 +177,7 @@ def test_the_log_density_is_traced_a_few_times_and_never_again(name):
     assert traces == first
 
 
+@pytest.mark.filterwarnings("ignore::UserWarning")
 def test_new_settings_compile_nothing():
     traces = 0
 
