@@ -13,7 +13,8 @@ import xarray as xr
 from gadabout.api.positions import Layout
 from gadabout.driver import POSITION, History, Sampler
 
-STUCK = 0.0
+LAGGING = 0.1
+"""a chain that accepts less than this share of what the median chain accepts is reported"""
 
 
 def to_datatree(history: History, layout: Layout, sampler: Sampler, attributes: dict[str, Any]) -> xr.DataTree:
@@ -53,7 +54,15 @@ def warnings_of(history: History) -> list[str]:
         found.append("the run was interrupted: it holds the draws made until then")
     stats = history.sampling
     if "acceptance_rate" in stats and stats["acceptance_rate"].size:
-        stuck = np.flatnonzero(stats["acceptance_rate"].mean(1) == STUCK)
+        rates = stats["acceptance_rate"].mean(1)
+        stuck = np.flatnonzero(rates == 0)
+        lagging = np.flatnonzero((rates > 0) & (rates < LAGGING * np.median(rates)))
+        if len(lagging):
+            found.append(
+                f"chains {lagging.tolist()} accepted {rates[lagging].max():.1%} or less in the sampling stage, where "
+                f"the median chain accepted {np.median(rates):.1%}: what was learned for the others does not suit them; "
+                "look at their draws alone, or adapt='per-chain'"
+            )
         if len(stuck):
             found.append(
                 f"chains {stuck.tolist()} accepted nothing in the sampling stage; their draws are one point repeated: "

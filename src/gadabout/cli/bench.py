@@ -1,8 +1,9 @@
 """`gadabout bench`: measurements beside other programs."""
 
 import json
+import math
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -66,3 +67,67 @@ def overhead(
     if json_file is not None:
         with complete_file(json_file) as partial:
             partial.write_text(json.dumps(rows, indent=2) + "\n")
+
+
+@bench.command("samplers")
+def samplers(
+    targets: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[TARGET]…", help="Names of `gadabout list`; neal, german and caravan if none."),
+    ] = None,
+    chains: Annotated[int, typer.Option(parser=whole("--chains", 1), metavar="N", help="Chains, pooled.")] = 4,
+    draws: Annotated[
+        int, typer.Option(parser=whole("--draws", 4), metavar="N", help="Draws kept of each chain.")
+    ] = 5_000,
+    seed: Annotated[int, typer.Option(parser=whole("--seed", 0, 2**32 - 1), metavar="N", help="Seed.")] = 0,
+    data_home: Annotated[Path | None, typer.Option(metavar="DIR", help="Folder of data files.")] = None,
+    json_file: Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Save the figures as JSON.")] = None,
+) -> None:
+    """All exact samplers side by side: q, the smallest of bulk ESS and ESS of (x - mean)^2, per second and gradient."""
+    if json_file is not None:
+        check_file("--json", json_file)
+    import jax
+
+    jax.config.update("jax_enable_x64", True)
+    from gadabout.benchmarks.samplers import samplers as measure
+    from gadabout.cli.progress import working
+
+    rows = []
+    try:
+        for name in targets or ["neal", "german", "caravan"]:
+            with working(f"samplers on {name}", True):
+                found = list(measure([name], chains, draws, seed, data_home))
+            rows += found
+            _show_samplers(name, found, chains, draws)
+    except (ValueError, RuntimeError, ImportError) as error:
+        raise CliError(str(error)) from error
+    if json_file is not None:
+        with complete_file(json_file) as partial:
+            partial.write_text(json.dumps([finite(row) for row in rows], indent=2, allow_nan=False) + "\n")
+
+
+def finite(row: dict[str, Any]) -> dict[str, Any]:
+    """The row with null for what is no number, as JSON wants it."""
+    return {key: None if isinstance(v, float) and not math.isfinite(v) else v for key, v in row.items()}
+
+
+def _show_samplers(name: str, rows: list[dict[str, Any]], chains: int, draws: int) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(title=f"{name}: {chains} chains of {draws} draws, warm-up counted", title_justify="left")
+    headings = ("sampler", "accept", "q", "q/s", "q/1000 grad", "R-hat", "seconds")
+    for i, heading in enumerate(headings):
+        table.add_column(heading, justify="left" if i == 0 else "right")
+    for row in sorted(rows, key=lambda row: -row["q_per_second"]):
+        per_gradient, r_hat = row["q_per_gradient"], row["rhat_max"]
+        table.add_row(
+            row["sampler"],
+            f"{row['acceptance_rate']:.2f}",
+            f"{row['q']:,.0f}",
+            f"{row['q_per_second']:,.0f}",
+            "no gradient" if per_gradient is None else f"{1000 * per_gradient:,.2f}",
+            "" if r_hat is None else f"{r_hat:.3f}",
+            f"{row['seconds']:.1f}",
+        )
+    Console().print(table)

@@ -1,0 +1,67 @@
+"""All exact samplers on the same targets: draws per second and per gradient, by the worse of mean and variance."""
+
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from gadabout import targets
+from gadabout.algorithms import RECIPES
+from gadabout.api import sample
+from gadabout.diagnostics import ess_table, rhat
+from gadabout.driver import Sampler
+
+VARIANTS: dict[str, Callable[[], Sampler]] = {
+    "gad-mala, exact": lambda: RECIPES["gad-mala"](variant="exact"),
+    "gad-mala, diagonal": lambda: RECIPES["gad-mala"](factor="diagonal"),
+    "gad-rwm, diagonal": lambda: RECIPES["gad-rwm"](factor="diagonal"),
+    "am, as written": lambda: RECIPES["am"](variant="as-written"),
+    "am, diagonal": lambda: RECIPES["am"](factor="diagonal"),
+}
+"""Settings of recipes that are samplers of their own, beside every recipe with its defaults."""
+
+
+def measure(problem: targets.Problem, sampler: Sampler, num_chains: int, num_draws: int, seed: int) -> dict[str, Any]:
+    """One run: its cost, and q, the smallest over coordinates of min(bulk ESS of x, ESS of (x − mean)²)."""
+    tree = sample(
+        problem.logdensity,
+        problem.init,
+        sampler=sampler,
+        data=problem.data,
+        seed=seed,
+        num_chains=num_chains,
+        num_draws=num_draws,
+        record=["posterior", "acceptance_rate"],
+        progress=False,
+    )
+    draws = tree["posterior"]["x"].values
+    ess = ess_table(draws)
+    q = float(np.min(np.minimum(ess["bulk"], ess["square"])))
+    seconds = tree.attrs["seconds_warmup"] + tree.attrs["seconds_sampling"]
+    gradients = tree.attrs["gradient_evaluations"]
+    return {
+        "acceptance_rate": float(tree["sample_stats"]["acceptance_rate"].mean()),
+        "q": q,
+        "seconds": seconds,
+        "compile_seconds": tree.attrs["seconds_compile"],
+        "q_per_second": q / seconds,
+        "gradient_evaluations": gradients,
+        "q_per_gradient": q / gradients if gradients else None,
+        "rhat_max": float(np.max(rhat(draws))) if num_chains > 1 else None,
+        "warnings": tree.attrs["warnings"],
+    }
+
+
+def samplers(
+    names: list[str], num_chains: int, num_draws: int, seed: int, data_home: str | Path | None = None
+) -> Iterator[dict[str, Any]]:
+    """A row for each target and sampler as it is done, warm-up counted and of the sampler's own length."""
+    for name in names:
+        problem = targets.load(name, data_home)
+        for label, recipe in {**RECIPES, **VARIANTS}.items():
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # what a run warns of is in its row
+                row = measure(problem, recipe(), num_chains, num_draws, seed)
+            yield {"target": name, "sampler": label, **row}

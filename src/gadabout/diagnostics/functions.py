@@ -1,0 +1,57 @@
+"""Diagnostics of any function of the draws: an effective sample size belongs to a function, not to a chain."""
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import numpy as np
+import xarray as xr
+
+
+def diagnose(tree: xr.DataTree, f: Callable[[Any], Any], *, superchains: int | None = None) -> xr.Dataset:
+    """Mean, spread, Monte Carlo error, ESS and R-hat of f(position) under the draws of `tree["posterior"]`.
+
+    Args:
+        tree: a result of `gadabout.sample`, or any tree with a `posterior` of dimensions (chain, draw, ...).
+        f: a function, written in JAX, of one position: a dict of the posterior's variables, or the array itself where
+            `x` is the only one. Returns a number or an array; each of its entries is judged by itself.
+        superchains: for many short chains, the number of groups of chains that started from the same place, as equal
+            blocks of consecutive chains; adds `rhat_nested` (Margossian et al. 2024).
+
+    Returns:
+        A dataset whose variables have the shape of f's value: `mean`, `sd`, `mcse_mean`, `mcse_sd`, `ess_mean`,
+        `ess_bulk`, `ess_tail`, `rhat` (rank-normalised and split, Vehtari et al. 2021) and `rhat_classical` (Gelman &
+        Rubin 1992, unsplit). All but `mean` and `sd` are NaN for fewer than four draws; the R-hats for a single chain.
+
+    Raises:
+        ValueError: if `superchains` does not divide the number of chains.
+    """
+    from arviz_stats.base.array import array_stats  # takes a second to import: only where it is used
+
+    values = evaluate(tree, f)
+    num_chains, num_draws = values.shape[:2]
+    table: dict[str, Any] = {"mean": values.mean((0, 1)), "sd": values.std((0, 1), ddof=1)}
+    nothing = np.full(values.shape[2:], np.nan)
+    enough, axes = num_draws >= 4, {"chain_axis": 0, "draw_axis": 1}
+    for method in ("mean", "sd"):
+        table[f"mcse_{method}"] = array_stats.mcse(values, method=method, **axes) if enough else nothing
+    for method in ("mean", "bulk", "tail"):
+        prob = {"prob": (0.05, 0.95)} if method == "tail" else {}
+        table[f"ess_{method}"] = array_stats.ess(values, method=method, **prob, **axes) if enough else nothing
+    for name, method in (("rhat", "rank"), ("rhat_classical", "identity")):
+        judged = enough and num_chains > 1
+        table[name] = array_stats.rhat(values, method=method, **axes) if judged else nothing
+    if superchains is not None:
+        if superchains < 1 or num_chains % superchains:
+            raise ValueError(f"superchains must divide the number of chains, {num_chains}; got {superchains}")
+        groups = np.repeat(np.arange(superchains), num_chains // superchains)
+        table["rhat_nested"] = array_stats.rhat_nested(values, groups, method="rank", **axes)
+    dims = [f"f_dim_{i}" for i in range(values.ndim - 2)]
+    return xr.Dataset({name: (dims, np.asarray(value)) for name, value in table.items()})
+
+
+def evaluate(tree: xr.DataTree, f: Callable[[Any], Any]) -> np.ndarray:
+    """f at every draw, shape (chain, draw, ...)."""
+    position: Any = {name: np.asarray(array.values) for name, array in tree["posterior"].data_vars.items()}
+    position = position["x"] if list(position) == ["x"] else position
+    return np.asarray(jax.jit(jax.vmap(jax.vmap(f)))(position), float)
