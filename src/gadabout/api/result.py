@@ -60,8 +60,8 @@ def warnings_of(history: History) -> list[str]:
         if len(lagging):
             found.append(
                 f"chains {lagging.tolist()} accepted {rates[lagging].max():.1%} or less in the sampling stage, where "
-                f"the median chain accepted {np.median(rates):.1%}: what was learned for the others does not suit them; "
-                "look at their draws alone, or adapt='per-chain'"
+                f"the median chain accepted {np.median(rates):.1%}; what was learned for the others does not suit "
+                "them: look at their draws alone, or use adapt='per-chain'"
             )
         if len(stuck):
             found.append(
