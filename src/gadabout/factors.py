@@ -123,6 +123,35 @@ class Cholesky(AbstractFactor):
         return Cholesky(jnp.where(on_diagonal, jnp.maximum(self.matrix, lowest), self.matrix))
 
 
+class SquareRoot(AbstractFactor):
+    """Any square matrix R, not triangular: a root of Σ = R Rᵀ. `solve` and `log_det` cost O(n³)."""
+
+    matrix: Float[Array, "n n"]
+
+    @property
+    def dim(self):
+        return self.matrix.shape[-1]
+
+    def mul(self, v):
+        return self.matrix @ v
+
+    def tmul(self, v):
+        return v @ self.matrix
+
+    def solve(self, v):
+        return jnp.linalg.solve(self.matrix, v)
+
+    def log_det(self):
+        return jnp.linalg.slogdet(self.matrix)[1]
+
+    def outer(self, u, v):
+        return SquareRoot(jnp.outer(u, v))
+
+    def floor(self, lowest):
+        """The factor itself: the diagonal of such a root has no meaning of its own."""
+        return self
+
+
 class Scaled(AbstractFactor):
     """√variance · L for another factor L: one number that scales all directions alike."""
 

@@ -53,6 +53,16 @@ class Target(eqx.Module):
             )
         return jnp.asarray(value).astype(x.dtype)
 
+    def unravel(self, x: Float[Array, " n"]) -> PyTree:
+        """The user's position that x stands for: x itself, unless `logdensity` carries a layout of its arguments."""
+        layout = getattr(self.logdensity, "layout", None)
+        return x if layout is None else layout.unravel(x)
+
+    def ravel(self, position: PyTree) -> Float[Array, " n"]:
+        """The flat position x of a user's position: the inverse of `unravel`."""
+        layout = getattr(self.logdensity, "layout", None)
+        return position if layout is None else layout.ravel(position)
+
     def at(self, x: Float[Array, " n"], order: int = 0) -> Point:
         """The point at x, with as many derivatives of log π as `order` asks for.
 

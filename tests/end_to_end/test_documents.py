@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import pytest
 
 import gadabout as gad
-from gadabout.algorithms import RECIPES
+from gadabout.algorithms import PYTHON_RECIPES, RECIPES
 from tests.laws.registry import SAMPLERS
 
 ROOT = Path(__file__).parents[2]
@@ -69,4 +69,4 @@ def test_command_lines_of_the_readme(arguments, tmp_path, monkeypatch, data_home
 
 def test_every_recipe_is_under_the_laws():
     names = {sampler.name for sampler in SAMPLERS.values()}
-    assert set(RECIPES) <= names
+    assert {recipe().name for recipe in RECIPES.values()} | set(PYTHON_RECIPES) <= names | {"block"}

@@ -55,6 +55,28 @@ def noise_entropy(proposal, here):
     return here.x.size * jnp.log(proposal.width(here.x)) + proposal.factor.log_det()
 
 
+def uneven_walk_log_density(y, x):
+    """log q(y|x) of `uneven_walk`."""
+    width = 0.4 + 0.4 * jax.nn.sigmoid(x[0])
+    return -0.5 * jnp.sum(((y - x) / width) ** 2) - x.size * jnp.log(width)
+
+
+def uneven_walk(key, x):
+    """A user's asymmetric walk, wider to the right."""
+    return x + (0.4 + 0.4 * jax.nn.sigmoid(x[0])) * jax.random.normal(key, x.shape)
+
+
+def two_coordinates(key, x, data=None):
+    """An exact conditional draw of x₀ and x₁ given x₂, of which they are independent."""
+    k0, k1 = jax.random.split(key)
+    x0 = jax.random.normal(k0)
+    return x.at[0].set(x0).at[1].set(0.5 * x0**2 - x0 + 0.6 * jax.random.normal(k1))
+
+
+CENTRE = jnp.array([0.0, 0.5, 0.6])
+WIDTH = gad.Diagonal(jnp.array([1.2, 1.6, 1.5]))
+MEANS = jnp.array([[-0.7, 1.0, 0.5], [0.8, -0.2, 0.6]])
+
 SAMPLERS = {
     "rwm": gad.rwm(step_size=0.8),
     "mala": gad.mala(step_size=0.8),
@@ -71,4 +93,29 @@ SAMPLERS = {
     "gad-mala-adam": gad.gad_mala(scale=0.8, optimiser=optax.adam(1e-3)),
     "gad-user": gad.gad(StudentWalk(jnp.full(3, -0.3))),
     "gad-user-asymmetric": gad.gad(Shrinking(jnp.asarray(0.4), jnp.asarray(-0.3))),
+    # Hamiltonian basics, Barker, Fisher
+    "hmc-jittered": gad.hmc(4, step_size=0.35, step_jitter=0.3, steps_jitter=3),
+    "hmc-dual-averaging": gad.hmc(5, step_size=0.35, step_size_rule="dual-averaging", inverse_mass_matrix=[1, 1.5, 1]),
+    "hmc-proportional": gad.hmc(5, step_size=0.35, step_size_rule="proportional", step_jitter=0.5),
+    "barker": gad.barker(step_size=1.0),
+    "fisher-mala": gad.fisher_mala(step_size=0.8, plain_iterations=10),
+    # the adaptive Metropolis family, reprojection
+    "haario": gad.haario(),
+    "haario-for-ever": gad.haario(adapt_for_ever=True),
+    "haario-scaled": gad.haario_scaled(),
+    "ram": gad.ram(),
+    "reprojected-haario": gad.reprojected(gad.haario()),
+    "reprojected-gad-mala": gad.reprojected(gad.gad_mala(scale=0.8)),
+    # Metropolis–Hastings for any proposal, independence, mixtures, Gibbs and composition
+    "metropolis-hastings": gad.metropolis_hastings(uneven_walk, uneven_walk_log_density),
+    "independence": gad.independence(gad.Gaussian(CENTRE, WIDTH)),
+    "independence-student": gad.independence(gad.StudentT(CENTRE, WIDTH, jnp.asarray(5.0))),
+    "mixture-independence": gad.mixture_independence(2, scale=1.3, means=MEANS),
+    "mixture-independence-for-ever": gad.mixture_independence(2, scale=1.3, adapt_for_ever=True),
+    "mixture-walk": gad.mixture_walk(2, step_size=0.8, scale=0.9, means=MEANS),
+    "cycle": gad.cycle(gad.mala(step_size=0.7), gad.hmc(2, step_size=0.5)),
+    "cycle-random": gad.cycle(gad.rwm(step_size=0.8), gad.mala(step_size=0.7), random_order=True),
+    "mix": gad.mix(gad.rwm(step_size=0.8), gad.rwm(step_size=0.2), weights=[2.0, 1.0]),
+    "block": gad.cycle(gad.block(gad.rwm(step_size=0.8), [0, 1]), gad.block(gad.rwm(step_size=1.0), [2])),
+    "gibbs": gad.mix(gad.gibbs(two_coordinates), gad.rwm(step_size=0.8)),
 }

@@ -1,8 +1,8 @@
 """With θ frozen, a sampler leaves the target's law unchanged.
 
 Chains start from exact draws and make 20 iterations. If the law stands still, each moment's change along a chain has
-mean zero: z = mean / (sd / √chains) is normal. Threshold 4.75 on nine moments of 15 samplers: a false alarm in
-15 · 9 · 2·10⁻⁶ = 3 in 10,000 suites. With 100,000 chains a moment that drifts by 2 % of its change's standard
+mean zero: z = mean / (sd / √chains) is normal. Threshold 4.75 on nine moments of some 50 samplers: a false alarm
+in 50 · 9 · 2·10⁻⁶ = 1 in 1,000 suites. With 100,000 chains a moment that drifts by 2 % of its change's standard
 deviation is found with a chance of 95 % (4.75 + 1.65 = 6.4 standard errors of 0.32 %).
 """
 

@@ -42,6 +42,10 @@ class AbstractAdaptation(eqx.Module):
     ) -> tuple[AbstractKernel, PyTree, PyTree]:
         """New kernel, memory and states from the evidence of all chains, stacked along a leading axis."""
 
+    def finish(self, memory: PyTree, kernel: AbstractKernel, states: PyTree) -> tuple[AbstractKernel, PyTree, PyTree]:
+        """New kernel, memory and states at the end of a warm-up stage, outside the loop; unchanged by default."""
+        return kernel, memory, states
+
 
 class Together(AbstractAdaptation):
     """Several adaptations of one kernel, each with its own part of θ, one after another; none at all freezes θ."""
@@ -66,5 +70,12 @@ class Together(AbstractAdaptation):
         renewed = []
         for part, m, e in zip(self.parts, memory, evidence, strict=True):
             kernel, m, states = part.update(m, kernel, states, e)
+            renewed.append(m)
+        return kernel, tuple(renewed), states
+
+    def finish(self, memory, kernel, states):
+        renewed = []
+        for part, m in zip(self.parts, memory, strict=True):
+            kernel, m, states = part.finish(m, kernel, states)
             renewed.append(m)
         return kernel, tuple(renewed), states

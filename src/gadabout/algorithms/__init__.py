@@ -3,11 +3,21 @@
 from collections.abc import Callable
 
 from gadabout.algorithms.am import am
+from gadabout.algorithms.barker import barker
+from gadabout.algorithms.compose import block, cycle, mix
+from gadabout.algorithms.fisher_mala import fisher_mala
 from gadabout.algorithms.gad import gad
 from gadabout.algorithms.gad_mala import gad_mala
 from gadabout.algorithms.gad_rwm import gad_rwm
+from gadabout.algorithms.gibbs import gibbs
+from gadabout.algorithms.haario import haario, haario_scaled
 from gadabout.algorithms.hmc import hmc
+from gadabout.algorithms.independence import independence
 from gadabout.algorithms.mala import mala
+from gadabout.algorithms.metropolis_hastings import metropolis_hastings
+from gadabout.algorithms.mixture import mixture_independence, mixture_walk
+from gadabout.algorithms.ram import ram
+from gadabout.algorithms.reprojected import reprojected
 from gadabout.algorithms.rwm import rwm
 from gadabout.driver import Sampler
 
@@ -18,7 +28,50 @@ RECIPES: dict[str, Callable[..., Sampler]] = {
     "mala": mala,
     "rwm": rwm,
     "hmc": hmc,
+    "barker": barker,
+    "fisher-mala": fisher_mala,
+    "haario": haario,
+    "haario-scaled": haario_scaled,
+    "ram": ram,
+    "reprojected": reprojected,
+    "independence": independence,
+    "mixture-independence": mixture_independence,
+    "mixture-walk": mixture_walk,
 }
-"""The recipes that need no proposal from the user, by the names that the command line knows them by."""
+"""The recipes that need no object of the user's, by the names that the command line knows them by."""
 
-__all__ = ["RECIPES", "am", "gad", "gad_mala", "gad_rwm", "hmc", "mala", "rwm"]
+PYTHON_RECIPES: dict[str, Callable[..., Sampler]] = {
+    "gad": gad,
+    "metropolis-hastings": metropolis_hastings,
+    "gibbs": gibbs,
+    "cycle": cycle,
+    "mix": mix,
+    "block": block,
+}
+"""The recipes that take the user's own proposals, functions or samplers."""
+
+__all__ = [
+    "PYTHON_RECIPES",
+    "RECIPES",
+    "am",
+    "barker",
+    "block",
+    "cycle",
+    "fisher_mala",
+    "gad",
+    "gad_mala",
+    "gad_rwm",
+    "gibbs",
+    "haario",
+    "haario_scaled",
+    "hmc",
+    "independence",
+    "mala",
+    "metropolis_hastings",
+    "mix",
+    "mixture_independence",
+    "mixture_walk",
+    "ram",
+    "reprojected",
+    "rwm",
+]

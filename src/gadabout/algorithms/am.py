@@ -8,7 +8,7 @@ from jax.tree_util import Partial
 
 from gadabout.adaptations import AcceptanceRate, CholeskyMoments, Together
 from gadabout.algorithms.settings import FactorKind, one_of, optional_positive, probability, proposal_variance
-from gadabout.driver import Sampler
+from gadabout.driver import ADAPT_FOR_EVER, STOP_AFTER_WARMUP, Sampler
 from gadabout.factors import Scaled, isotropic
 from gadabout.kernels import Metropolis
 from gadabout.proposals import RandomWalk
@@ -20,6 +20,7 @@ def am(
     *,
     target_acceptance: float = 0.25,
     scale: float | None = None,
+    adapt_for_ever: bool = False,
 ) -> Sampler:
     r"""Adaptive Metropolis: a random walk whose factor follows the chain's own covariance.
 
@@ -33,9 +34,10 @@ def am(
         factor: "dense" or "diagonal" (as the paper ran it on Neal's Gaussian).
         target_acceptance: α* of δ's control, in (0, 1); unused if as written.
         scale: initial L is scale · I; by default as the variant says.
+        adapt_for_ever: whether adaptation continues while draws are kept; only "as-written", whose gains diminish.
 
     Raises:
-        ValueError: if a setting is out of range.
+        ValueError: if a setting is out of range, or adaptation is to continue with gains that do not diminish.
     """
     as_written = one_of("variant", variant, ("as-run", "as-written")) == "as-written"
     one_of("factor", factor, ("dense", "diagonal"))
@@ -45,7 +47,8 @@ def am(
     else:
         adaptation = Together((CholeskyMoments(False, 0.0005, 0.01, 5_000.0, _factor), acceptance))
     kernel = Partial(_kernel, as_written=as_written, factor=factor, scale=optional_positive("scale", scale))
-    return Sampler("am", kernel, adaptation, num_warmup=20_000)
+    schedule = ADAPT_FOR_EVER if adapt_for_ever else STOP_AFTER_WARMUP
+    return Sampler("am", kernel, adaptation, num_warmup=20_000, schedule=schedule)
 
 
 def _kernel(n, *, as_written, factor, scale):

@@ -36,13 +36,13 @@ def measure(problem: targets.Problem, sampler: Sampler, num_chains: int, num_dra
         record=["posterior", "acceptance_rate"],
         progress=False,
     )
-    draws = tree["posterior"]["x"].values
+    draws = np.asarray(tree["posterior"]["x"].values)
     ess = ess_table(draws)
     q = float(np.min(np.minimum(ess["bulk"], ess["square"])))
     seconds = tree.attrs["seconds_warmup"] + tree.attrs["seconds_sampling"]
     gradients = tree.attrs["gradient_evaluations"]
     return {
-        "acceptance_rate": float(tree["sample_stats"]["acceptance_rate"].mean()),
+        "acceptance_rate": float(np.mean(tree["sample_stats"]["acceptance_rate"].values)),  # pyright: ignore
         "q": q,
         "seconds": seconds,
         "compile_seconds": tree.attrs["seconds_compile"],

@@ -42,11 +42,18 @@ def root(
 @app.command("list")
 def list_names() -> None:
     """List targets and samplers, one line each."""
-    from gadabout.algorithms import RECIPES
+    from gadabout.algorithms import PYTHON_RECIPES, RECIPES
     from gadabout.targets import available
 
-    samplers = {name: (recipe.__doc__ or "").strip().split("\n")[0] for name, recipe in RECIPES.items()}
-    for heading, entries in (("targets", available()), ("samplers", samplers)):
+    samplers, of_objects = (
+        {name: (recipe.__doc__ or "").strip().split("\n")[0] for name, recipe in recipes.items()}
+        for recipes in (RECIPES, PYTHON_RECIPES)
+    )
+    for heading, entries in (
+        ("targets", available()),
+        ("samplers", samplers),
+        ("samplers made of your own objects, in Python", of_objects),
+    ):
         width = max(map(len, entries))
         print(f"{heading}:")
         for name, description in entries.items():

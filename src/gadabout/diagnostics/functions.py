@@ -32,11 +32,12 @@ def diagnose(tree: xr.DataTree, f: Callable[[Any], Any], *, superchains: int | N
     num_chains, num_draws = values.shape[:2]
     table: dict[str, Any] = {"mean": values.mean((0, 1)), "sd": values.std((0, 1), ddof=1)}
     nothing = np.full(values.shape[2:], np.nan)
-    enough, axes = num_draws >= 4, {"chain_axis": 0, "draw_axis": 1}
+    enough = num_draws >= 4
+    axes: dict[str, Any] = {"chain_axis": 0, "draw_axis": 1}
     for method in ("mean", "sd"):
         table[f"mcse_{method}"] = array_stats.mcse(values, method=method, **axes) if enough else nothing
     for method in ("mean", "bulk", "tail"):
-        prob = {"prob": (0.05, 0.95)} if method == "tail" else {}
+        prob: dict[str, Any] = {"prob": (0.05, 0.95)} if method == "tail" else {}
         table[f"ess_{method}"] = array_stats.ess(values, method=method, **prob, **axes) if enough else nothing
     for name, method in (("rhat", "rank"), ("rhat_classical", "identity")):
         judged = enough and num_chains > 1

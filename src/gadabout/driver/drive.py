@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from gadabout.driver import loop
@@ -86,6 +87,10 @@ class _Driver:
                 store.append(behind.buffer, -(-behind.length // self.thinning))
                 self.tell(stage.name, sent - (ahead.length if ahead else 0), total, behind, elapsed)
 
+    def finish(self, act: bool) -> None:
+        """Ends a stage in which θ moved; compiles that and no more where `act` is False."""
+        self.history.run = loop.finish(self.sampler, self.history.run, jnp.asarray(act))
+
     def tell(self, stage: str, done: int, total: int, chunk: Chunk, elapsed: float) -> None:
         """Adds a chunk to the account, and tells the observers."""
         history = self.history
@@ -127,9 +132,15 @@ def drive(
     stages = [(stage, n) for stage, n in zip(warmup_stages, lengths(sampler.schedule, num_warmup), strict=True) if n]
     for stage in [*(stage for stage, _ in stages), sampling_stage]:
         driver.send(0, stage.adapt, tuple(driver.recorded(stage)))
+    if stages:
+        driver.finish(False)
     jax.block_until_ready(history.run.t)
     marks = [time.perf_counter()]
-    warmup = [driver.stage(stage, n, interrupted) for stage, n in stages]
+    warmup = []
+    for stage, n in stages:
+        warmup.append(driver.stage(stage, n, interrupted))
+        driver.finish(stage.adapt)
+    jax.block_until_ready(history.run.t)
     marks.append(time.perf_counter())
     history.sampling = driver.stage(sampling_stage, num_draws * thinning, interrupted)
     marks.append(time.perf_counter())

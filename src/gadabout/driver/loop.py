@@ -58,6 +58,14 @@ def _iteration(sampler: Sampler, target: Target, run: Run, adapt: bool) -> tuple
     return Run(pools, run.chain_keys, run.t + 1), record
 
 
+@eqx.filter_jit(donate="all-except-first")
+def finish(sampler: Sampler, run: Run, act: Array) -> Run:
+    """A run at the end of a warm-up stage, in every pool; where `act` is False it only compiles. `run` is donated."""
+    finished = eqx.filter_vmap(sampler.finish)(run.pools)
+    choose = lambda new, old: jnp.where(act, new, old) if eqx.is_array(old) else old
+    return Run(jax.tree.map(choose, finished, run.pools), run.chain_keys, run.t)
+
+
 def shapes(sampler: Sampler, target: Target, run: Run, adapt: bool) -> dict[str, jax.ShapeDtypeStruct]:
     """Shape and type of all that one iteration can record. Traces what `advance` will trace, so it costs nothing."""
     return eqx.filter_eval_shape(partial(_iteration, adapt=adapt), sampler, target, run)[1]

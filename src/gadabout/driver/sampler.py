@@ -91,8 +91,13 @@ class Sampler(eqx.Module):
             return after, evidence, info.record | trace
 
         chains, evidence, record = jax.vmap(transition)(keys, state.chains)
-        record["gradient_evaluations"] = jnp.full(num_chains, kernel.gradient_evaluations(adapt))
+        record.setdefault("gradient_evaluations", jnp.full(num_chains, kernel.gradient_evaluations(adapt)))
         if adapt:
             kernel, memory, chains = self.adaptation.update(memory, kernel, chains, evidence)
             chains = jax.vmap(kernel.rebase)(chains)
         return State(kernel, memory, chains), record
+
+    def finish(self, state: State) -> State:
+        """The state at the end of a warm-up stage: what the adaptation settles on, such as an averaged step size."""
+        kernel, memory, chains = self.adaptation.finish(state.memory, state.kernel, state.chains)
+        return State(kernel, memory, jax.vmap(kernel.rebase)(chains))

@@ -20,6 +20,8 @@ class Info(eqx.Module):
     noise: PyTree
     pullback: Callable | None
     record: dict[str, Array]
+    parts: tuple["Transition", ...] = ()
+    """the transitions of the parts of a kernel that is composed of others in a fixed order, for `OfPart`"""
 
 
 class Transition(eqx.Module):

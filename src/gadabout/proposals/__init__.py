@@ -1,8 +1,36 @@
 """Proposals: where to go next, and the log-ratio that makes it a Metropolis move."""
 
+from gadabout.proposals.barker import Barker
 from gadabout.proposals.base import AbstractProposal, AbstractReparametrised, renew_cache
-from gadabout.proposals.hamiltonian import Hamiltonian
+from gadabout.proposals.distributions import AbstractDistribution, Gaussian, StudentT
+from gadabout.proposals.hamiltonian import Hamiltonian, JitteredHamiltonian
+from gadabout.proposals.independent import Independent, importance_sample, log_importance_weight
+from gadabout.proposals.integrators import Euler, GaussianFlow, Leapfrog
 from gadabout.proposals.langevin import Langevin
+from gadabout.proposals.mixture import GaussianMixture, MixtureWalk
 from gadabout.proposals.random_walk import RandomWalk
+from gadabout.proposals.user import UserProposal, as_pytree
 
-__all__ = ["AbstractProposal", "AbstractReparametrised", "Hamiltonian", "Langevin", "RandomWalk", "renew_cache"]
+__all__ = [
+    "AbstractDistribution",
+    "AbstractProposal",
+    "AbstractReparametrised",
+    "Barker",
+    "Euler",
+    "Gaussian",
+    "GaussianFlow",
+    "GaussianMixture",
+    "Hamiltonian",
+    "Independent",
+    "JitteredHamiltonian",
+    "Langevin",
+    "Leapfrog",
+    "MixtureWalk",
+    "RandomWalk",
+    "StudentT",
+    "UserProposal",
+    "as_pytree",
+    "importance_sample",
+    "log_importance_weight",
+    "renew_cache",
+]

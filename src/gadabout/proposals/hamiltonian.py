@@ -1,27 +1,37 @@
-"""The Hamiltonian proposal: a leapfrog trajectory of fixed length."""
+"""The Hamiltonian proposal: a trajectory of fixed or random length and step size."""
+
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Int
 
 from gadabout.factors import AbstractFactor
 from gadabout.proposals.base import AbstractProposal
+from gadabout.proposals.integrators import AbstractReversibleIntegrator, Leapfrog
 
 
 class Hamiltonian(AbstractProposal):
-    r"""`num_steps` leapfrog steps of size h through coordinates whitened by a factor, mass matrix $(LL^\top)^{-1}$.
+    r"""`num_steps` steps of size h through coordinates whitened by a factor, mass matrix $(LL^\top)^{-1}$.
 
-    With momentum $p \sim N(0, I)$, each step is $p \leftarrow p + \tfrac h2 L^\top\nabla\log\pi(x)$,
-    $x \leftarrow x + hLp$, $p \leftarrow p + \tfrac h2 L^\top\nabla\log\pi(x)$ (Neal 2011, equations 5.18 to 5.20,
-    in these coordinates). The map preserves volume and is its own inverse once the momentum is flipped, hence the
-    log-ratio $\tfrac12\|p_0\|^2 - \tfrac12\|p\|^2$. A trajectory whose energy grows by more than 1000 is marked as
-    diverging.
+    The momentum is $p \sim N(0, I)$ and each step, if not told otherwise, a `Leapfrog`. The map preserves volume and is
+    its own inverse once the momentum is flipped, hence the log-ratio $\tfrac12\|p_0\|^2 - \tfrac12\|p\|^2$. With one
+    leapfrog step this is MALA, the Langevin proposal with the factor hL. A trajectory whose energy grows by more than
+    1000 is marked as diverging.
     """
 
     factor: AbstractFactor
     step_size: Float[Array, ""]
     num_steps: int = eqx.field(static=True, default=10)
+    integrator: AbstractReversibleIntegrator = eqx.field(default_factory=Leapfrog)
+
+    def __check_init__(self):
+        if not isinstance(self.integrator, AbstractReversibleIntegrator):
+            raise TypeError(
+                f"integrator must be reversible and preserve volume, got {self.integrator}: the acceptance ratio would "
+                "be wrong; use Leapfrog(), or derive yours from AbstractReversibleIntegrator if it is both"
+            )
 
     @property
     def order(self):
@@ -31,16 +41,17 @@ class Hamiltonian(AbstractProposal):
         return jax.random.normal(key, here.x.shape, here.x.dtype)
 
     def move(self, noise, here, target):
-        half = 0.5 * self.step_size
+        return self.trajectory(noise, self.step_size, self.num_steps, here, target)
 
-        def leapfrog(_, state):
+    def trajectory(self, momentum, step_size, num_steps, here, target):
+        """Where `num_steps` steps of size `step_size` end, both perhaps known at run time only, and the log-ratio."""
+
+        def step(_, state):
             there, p = state
-            p = p + half * self.factor.tmul(there.grad)
-            there = target.at(there.x + self.step_size * self.factor.mul(p), 1)
-            return there, p + half * self.factor.tmul(there.grad)
+            return self.integrator.step(there, p, step_size, self.factor, target)
 
-        there, p = jax.lax.fori_loop(0, self.num_steps, leapfrog, (here, noise))
-        return there, 0.5 * (noise @ noise - p @ p)
+        there, p = jax.lax.fori_loop(0, num_steps, step, (here, momentum))
+        return there, 0.5 * (momentum @ momentum - p @ p)
 
     def record(self, noise, here, log_ratio):
         return {
@@ -52,3 +63,70 @@ class Hamiltonian(AbstractProposal):
 
     def gradient_evaluations(self, learning):
         return self.num_steps
+
+
+class JitteredNoise(NamedTuple):
+    """The momentum, and two uniforms on [0, 1): one for the step size, one for the number of steps."""
+
+    momentum: Float[Array, " n"]
+    for_size: Float[Array, ""]
+    for_steps: Float[Array, ""]
+
+
+class JitteredHamiltonian(AbstractProposal):
+    r"""A Hamiltonian proposal whose step size and number of steps are drawn anew for every move.
+
+    The size is uniform on $h(1 \pm j)$ and the number uniform on the whole numbers of $N \pm J$, both independent of
+    where the chain stands, so that each draw leaves the target invariant and so does their mixture. It removes the
+    resonance of a trajectory that closes upon itself (Neal 2011, section 3.2).
+
+    Where J > 0 the number of steps is known at run time only. Chains advance together: the processor makes as many
+    steps as the longest trajectory of an iteration, at most N + J, and a chain whose trajectory is over stands still
+    until then. `n_steps` and `gradient_evaluations` count each chain's own. With J = 0 the number is static.
+
+    Args:
+        base: the proposal with h and N.
+        step_jitter: j, in [0, 1).
+        steps_jitter: J, from 0 to N − 1.
+    """
+
+    base: Hamiltonian
+    step_jitter: Float[Array, ""]
+    steps_jitter: int = eqx.field(static=True, default=0)
+
+    def __check_init__(self):
+        if not 0 <= self.steps_jitter < self.base.num_steps:
+            raise ValueError(
+                f"steps_jitter must be from 0 to num_steps - 1 = {self.base.num_steps - 1}, got {self.steps_jitter}"
+            )
+
+    @property
+    def order(self):
+        return self.base.order
+
+    def noise(self, key, here):
+        momentum_key, size_key, steps_key = jax.random.split(key, 3)
+        uniform = lambda key: jax.random.uniform(key, dtype=here.x.dtype)
+        return JitteredNoise(self.base.noise(momentum_key, here), uniform(size_key), uniform(steps_key))
+
+    def move(self, noise, here, target):
+        return self.base.trajectory(noise.momentum, self._size(noise), self._steps(noise), here, target)
+
+    def record(self, noise, here, log_ratio):
+        steps = jnp.asarray(self._steps(noise))
+        return {
+            **self.base.record(noise.momentum, here, log_ratio),
+            "n_steps": steps,
+            "gradient_evaluations": steps,
+            "trajectory_length": steps * self._size(noise),
+        }
+
+    def gradient_evaluations(self, learning):
+        return self.base.gradient_evaluations(learning)
+
+    def _size(self, noise: Any) -> Float[Array, ""]:
+        return self.base.step_size * (1 + self.step_jitter * (2 * noise.for_size - 1))
+
+    def _steps(self, noise: Any) -> Int[Array, ""] | int:
+        N, J = self.base.num_steps, self.steps_jitter
+        return N - J + jnp.floor((2 * J + 1) * noise.for_steps).astype(int) if J else N

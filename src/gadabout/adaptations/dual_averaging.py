@@ -1,0 +1,65 @@
+"""Dual averaging of a step size (Hoffman & Gelman 2014, section 3.2)."""
+
+from collections.abc import Callable
+from typing import Any
+
+import equinox as eqx
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int
+
+from gadabout.adaptations.base import AbstractAdaptation, setting
+
+
+class Memory(eqx.Module):
+    r"""$\mu$, the mean error $\bar H_t$, the averaged $\log\bar\varepsilon_t$, and the number t of updates made."""
+
+    shrinkage_point: Float[Array, ""]
+    mean_error: Float[Array, ""]
+    log_average: Float[Array, ""]
+    count: Int[Array, ""]
+
+
+class DualAveraging(AbstractAdaptation):
+    r"""Steers the step size ε to a mean acceptance probability, and ends on the average of its iterates.
+
+    $$\bar H_t = \Bigl(1 - \frac1{t + t_0}\Bigr)\bar H_{t-1} + \frac{\delta - \alpha_t}{t + t_0},\quad
+    \log\varepsilon_t = \mu - \frac{\sqrt t}{\gamma}\bar H_t,\quad
+    \log\bar\varepsilon_t = t^{-\kappa}\log\varepsilon_t + (1 - t^{-\kappa})\log\bar\varepsilon_{t-1}$$
+    with $\mu = \log(10\,\varepsilon_0)$ (Hoffman & Gelman 2014, equation 6 and algorithm 5). `finish` puts the averaged
+    $\bar\varepsilon_t$ into the kernel, and the frozen phase runs with it. $\alpha_t$ is a probability, over several
+    chains their mean. The trace is called `step_size`. Differs from the source: $\varepsilon_0$ is where the recipe
+    starts, not the result of a search.
+
+    Args:
+        target_acceptance: δ, strictly between 0 and 1.
+        where: the lens from the kernel to ε, a positive scalar.
+        regularisation: γ.
+        offset: t₀, which steadies the first iterations.
+        decay: κ, in (½, 1].
+    """
+
+    target_acceptance: Float[Array, ""] = eqx.field(converter=setting)
+    where: Callable[[Any], Any] = eqx.field(static=True)
+    regularisation: Float[Array, ""] = eqx.field(converter=setting, default=0.05)
+    offset: Float[Array, ""] = eqx.field(converter=setting, default=10.0)
+    decay: Float[Array, ""] = eqx.field(converter=setting, default=0.75)
+
+    def init(self, kernel, states):
+        log_start = jnp.log(self.where(kernel))
+        return Memory(jnp.log(10.0) + log_start, jnp.zeros_like(log_start), log_start, jnp.asarray(0))
+
+    def observe(self, memory, kernel, transition):
+        return transition.info.acceptance_rate, {"step_size": self.where(kernel)}
+
+    def update(self, memory, kernel, states, evidence):
+        t = memory.count + 1
+        share = 1 / (t + self.offset)
+        mean_error = (1 - share) * memory.mean_error + share * (self.target_acceptance - jnp.mean(evidence))
+        log_step = memory.shrinkage_point - jnp.sqrt(t) / self.regularisation * mean_error
+        weight = t**-self.decay
+        log_average = weight * log_step + (1 - weight) * memory.log_average
+        memory = Memory(memory.shrinkage_point, mean_error, log_average, t)
+        return eqx.tree_at(self.where, kernel, jnp.exp(log_step)), memory, states
+
+    def finish(self, memory, kernel, states):
+        return eqx.tree_at(self.where, kernel, jnp.exp(memory.log_average)), memory, states

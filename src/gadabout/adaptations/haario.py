@@ -1,0 +1,105 @@
+"""Adaptive Metropolis of Haario, Saksman and Tamminen, by stochastic approximation, and its global scale."""
+
+from collections.abc import Callable
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int
+
+from gadabout.adaptations.base import AbstractAdaptation, setting
+from gadabout.adaptations.gains import Gain
+from gadabout.factors import Cholesky
+
+
+class Moments(eqx.Module):
+    """θ = (μ, Γ), and the number of updates made, the index of the gain sequence."""
+
+    mean: Float[Array, " n"]
+    covariance: Float[Array, "n n"]
+    count: Int[Array, ""]
+
+
+class Steps(eqx.Module):
+    """The number of updates made, the index of the gain sequence."""
+
+    count: Int[Array, ""]
+
+
+class Haario(AbstractAdaptation):
+    r"""L is the Cholesky factor of the chain's own covariance, $L L^\top = \Gamma + \epsilon I$.
+
+    $$\mu_{k+1} = \mu_k + \gamma_{k+1}(X_{k+1} - \mu_k), \qquad
+    \Gamma_{k+1} = \Gamma_k + \gamma_{k+1}[(X_{k+1} - \mu_k)(X_{k+1} - \mu_k)^\top - \Gamma_k]$$
+
+    (Haario, Saksman & Tamminen 2001, in the form of Andrieu & Moulines 2006). The Cholesky factor is taken anew in
+    every iteration: O(n³), and the price of this method; `CholeskyMoments` and `Robust` cost O(n²). Over several chains
+    both brackets are means.
+
+    Deviations: there is no initial period with a fixed covariance, the start Γ_0 is the initial L Lᵀ instead; μ_0 is
+    the mean of the chains' starts. Where rounding leaves Γ + εI without a Cholesky factor, L stays as it was.
+
+    Args:
+        gain: γ as a function of k, at most 1.
+        where: the lens from the kernel to the factor, a `Cholesky`.
+        regularisation: ε, in the squared units of x.
+    """
+
+    gain: Gain
+    where: Callable[[Any], Any] = eqx.field(static=True)
+    regularisation: Float[Array, ""] = eqx.field(converter=setting, default=1e-8)
+
+    @property
+    def diminishing(self):
+        return True
+
+    def init(self, kernel, states):
+        L = self.where(kernel).matrix
+        return Moments(jnp.mean(jax.vmap(kernel.position)(states), 0), L @ L.T, jnp.asarray(0))
+
+    def observe(self, memory, kernel, transition):
+        return kernel.position(transition.after), {}
+
+    def update(self, memory, kernel, states, evidence):
+        gamma = self.gain(memory.count + 1)
+        d = evidence - memory.mean
+        mean = memory.mean + gamma * jnp.mean(d, 0)
+        covariance = memory.covariance + gamma * (d.T @ d / len(d) - memory.covariance)
+
+        L = jnp.linalg.cholesky(covariance + self.regularisation * jnp.eye(len(mean)))
+        L = jnp.where(jnp.isfinite(L).all(), L, self.where(kernel).matrix)
+        kernel = eqx.tree_at(self.where, kernel, Cholesky(L))
+        return kernel, Moments(mean, covariance, memory.count + 1), states
+
+
+class GlobalScale(AbstractAdaptation):
+    r"""$\log\lambda_{k+1} = \log\lambda_k + \gamma_{k+1}[\alpha(X_k, Y_{k+1}) - \alpha_*]$.
+
+    Andrieu & Thoms 2008, algorithm 4, with the acceptance probability α, a mean over several chains. The trace is
+    called `step_size`.
+
+    Args:
+        gain: γ as a function of k.
+        target_acceptance: α*, strictly between 0 and 1.
+        where: the lens from the kernel to λ, a positive scalar.
+    """
+
+    gain: Gain
+    target_acceptance: Float[Array, ""] = eqx.field(converter=setting)
+    where: Callable[[Any], Any] = eqx.field(static=True)
+
+    @property
+    def diminishing(self):
+        return True
+
+    def init(self, kernel, states):
+        return Steps(jnp.asarray(0))
+
+    def observe(self, memory, kernel, transition):
+        return transition.info.acceptance_rate, {"step_size": self.where(kernel)}
+
+    def update(self, memory, kernel, states, evidence):
+        error = jnp.mean(evidence) - self.target_acceptance
+        scale = self.where(kernel) * jnp.exp(self.gain(memory.count + 1) * error)
+        return eqx.tree_at(self.where, kernel, scale), Steps(memory.count + 1), states

@@ -1,0 +1,151 @@
+"""Reprojection on growing compact sets: the safeguard of Andrieu and Moulines, around any adaptation."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jax.tree_util import Partial
+from jaxtyping import Array, Float, Int, PyTree
+
+from gadabout.adaptations.base import AbstractAdaptation, setting
+from gadabout.factors import AbstractFactor, Cholesky, Diagonal, Scaled
+from gadabout.kernels import AbstractKernel
+
+Level = Callable[[AbstractKernel, PyTree], Float[Array, ""]]
+
+
+class Home(NamedTuple):
+    """Where a run began: the kernel with its first θ, and the chains' first states."""
+
+    kernel: AbstractKernel
+    states: PyTree
+
+
+Reset = Callable[[Home, AbstractKernel, PyTree], tuple[AbstractKernel, PyTree]]
+
+
+class Memory(eqx.Module):
+    """The wrapped adaptation's memory, κ (which compact set), ν (iterations since the last reset), and home."""
+
+    wrapped: PyTree
+    kappa: Int[Array, ""]
+    nu: Int[Array, ""]
+    home: Home
+
+
+def extent(kernel: AbstractKernel, memory: PyTree) -> Float[Array, ""]:
+    r"""How far out θ lies: $\max(|\theta_i|, 1/L_{jj}, |\mu_i|)$ over the kernel's numbers, its factors and the means.
+
+    Its level sets are compact in the space of lower triangular matrices with a positive diagonal, and cover it: O(n²),
+    no eigenvalue needed. Means are the fields `mean` of the wrapped adaptation's memory.
+    """
+    is_factor = lambda node: isinstance(node, AbstractFactor)
+    has_mean = lambda node: isinstance(node, eqx.Module) and hasattr(node, "mean")
+    numbers = jax.tree.leaves(eqx.filter(kernel, eqx.is_inexact_array))
+    numbers += [node.mean for node in jax.tree.leaves(memory, is_leaf=has_mean) if has_mean(node)]
+    for factor in filter(is_factor, jax.tree.leaves(kernel, is_leaf=is_factor)):
+        numbers += [1 / scale for scale in _scales(factor)]
+    return jnp.max(jnp.stack([jnp.max(jnp.abs(number)) for number in numbers]))
+
+
+def go_home(home: Home, kernel: AbstractKernel, states: PyTree) -> tuple[AbstractKernel, PyTree]:
+    """Π that brings θ and every chain back to where they began; no evaluation of the target."""
+    return home.kernel, home.states
+
+
+def stay_within(radius: float) -> Reset:
+    """Π that brings θ back to where it began and leaves a chain where it is, if no further than `radius` from 0.
+
+    Chains further out go back to their starts.
+    """
+    return Partial(_stay_within, radius=setting(radius))
+
+
+def _stay_within(home, kernel, states, *, radius):
+    near = jnp.linalg.norm(jax.vmap(kernel.position)(states), axis=1) <= radius
+    choose = lambda here, start: jnp.where(near.reshape(-1, *[1] * (here.ndim - 1)), here, start)
+    return home.kernel, jax.tree.map(choose, states, home.states)
+
+
+class Reprojection(AbstractAdaptation):
+    r"""Keeps the θ of any adaptation in compact sets $K_0 \subset K_1 \subset \dots$, resetting where it leaves them.
+
+    $K_\kappa = \{\theta : \text{level}(\theta) \le \text{bound}\cdot\text{growth}^\kappa\}$, with the bound raised to
+    the first θ's level where that is larger, so that $\Pi(\cdot) \in K_0$. The chain $Z_k = (X_k, \theta_k, \kappa_k,
+    \nu_k)$ moves by the wrapped sampler with gain $\gamma_{\kappa+\nu}$; then
+
+    - $\theta \in K_\kappa$: κ stays, ν ← ν + 1;
+    - otherwise $(X, \theta) \leftarrow \Pi(X, \theta)$, κ ← κ + 1, ν ← 0, and the wrapped adaptation begins anew, its
+      gain sequence at $\gamma_\kappa$ (Andrieu & Moulines 2006, section 2).
+
+    The index of a gain sequence is the field `count` of a Module in the wrapped adaptation's memory; an adaptation
+    without one, such as `SpeedMeasure`, begins anew with its own rates. A θ that is not finite is outside every set. A
+    pool of chains has one θ and is reset as one. The trace has `kappa`, `nu`, and `resets`, which is true in an
+    iteration that set out from a reset.
+
+    Deviation: Π acts at the end of the iteration, not at the beginning of the next, so that the draw stored for it is
+    where the chain was put, while its `lp` is that of where it was.
+
+    Args:
+        wrapped: the adaptation.
+        bound: of K_0, in the units of the level.
+        growth: above 1.
+        level: from the kernel and the wrapped adaptation's memory to a scalar with compact level sets; by default
+            `extent`.
+        reset: Π, from (home, kernel, states) to a kernel and states, stacked over chains; its θ should lie in K_0.
+    """
+
+    wrapped: AbstractAdaptation
+    bound: Float[Array, ""] = eqx.field(converter=setting)
+    growth: Float[Array, ""] = eqx.field(converter=setting)
+    level: Level = extent
+    reset: Reset = go_home
+
+    @property
+    def diminishing(self):
+        return self.wrapped.diminishing
+
+    def init(self, kernel, states):
+        zero = jnp.asarray(0)
+        return Memory(self.wrapped.init(kernel, states), zero, zero, Home(kernel, states))
+
+    def observe(self, memory, kernel, transition):
+        evidence, trace = self.wrapped.observe(memory.wrapped, kernel, transition)
+        fresh = (memory.nu == 0) & (memory.kappa > 0)
+        return evidence, trace | {"kappa": memory.kappa, "nu": memory.nu, "resets": fresh}
+
+    def update(self, memory, kernel, states, evidence):
+        kappa, home = memory.kappa, memory.home
+        kernel, wrapped, states = self.wrapped.update(memory.wrapped, kernel, states, evidence)
+        first = self.level(home.kernel, self.wrapped.init(home.kernel, home.states))
+        inside = self.level(kernel, wrapped) <= jnp.maximum(self.bound, first) * self.growth**kappa
+
+        new_kernel, new_states = self.reset(home, kernel, states)
+        begun = _advanced(self.wrapped.init(new_kernel, new_states), kappa + 1)
+        stay = (kernel, wrapped, states, kappa, memory.nu + 1)
+        back = (new_kernel, begun, new_states, kappa + 1, jnp.zeros_like(memory.nu))
+        choose = lambda a, b: jnp.where(inside, a, b)
+        kernel, wrapped, states, kappa, nu = jax.tree.map(choose, stay, back)
+        return kernel, Memory(wrapped, kappa, nu, home), states
+
+    def finish(self, memory, kernel, states):
+        kernel, wrapped, states = self.wrapped.finish(memory.wrapped, kernel, states)
+        return kernel, Memory(wrapped, memory.kappa, memory.nu, memory.home), states
+
+
+def _scales(factor: AbstractFactor) -> list[Array]:
+    """The numbers of a factor that must stay above 0."""
+    if isinstance(factor, Scaled):
+        return [factor.variance, *_scales(factor.base)]
+    if isinstance(factor, Cholesky):
+        return [jnp.diagonal(factor.matrix)]
+    return [factor.scale] if isinstance(factor, Diagonal) else [jnp.exp(factor.log_det() / factor.dim)]
+
+
+def _advanced(memory: PyTree, by: Int[Array, ""]) -> PyTree:
+    """The memory with every gain sequence moved on."""
+    counts = lambda node: isinstance(node, eqx.Module) and hasattr(node, "count")
+    move = lambda node: eqx.tree_at(lambda m: m.count, node, node.count + by)
+    return jax.tree.map(lambda node: move(node) if counts(node) else node, memory, is_leaf=counts)

@@ -1,0 +1,35 @@
+r"""The Barker proposal with one adapted variance (Livingstone & Zanella 2022): $y = x + \sqrt\delta\,(\pm z)$."""
+
+from jax.tree_util import Partial
+
+from gadabout.algorithms.settings import isotropic_start, optional_positive, proposal_variance
+from gadabout.algorithms.step_size import StepSizeRule, step_size_control
+from gadabout.driver import Sampler
+from gadabout.kernels import Metropolis
+from gadabout.proposals import Barker
+
+
+def barker(
+    *,
+    target_acceptance: float = 0.4,
+    step_size: float | None = None,
+    step_size_rule: StepSizeRule = "multiplicative",
+) -> Sampler:
+    """Barker's proposal: the gradient chooses the sign of each step, so that a step too large does no harm.
+
+    Args:
+        target_acceptance: α*, in (0, 1).
+        step_size: initial δ, the variance of a step; 0.5/n by default.
+        step_size_rule: how δ follows the acceptance rate in warm-up: "multiplicative", "proportional" or
+            "dual-averaging".
+
+    Raises:
+        ValueError: if a setting is out of range.
+    """
+    adaptation = step_size_control(step_size_rule, target_acceptance, proposal_variance)
+    kernel = Partial(_kernel, step_size=optional_positive("step_size", step_size))
+    return Sampler("barker", kernel, adaptation, num_warmup=5_000)
+
+
+def _kernel(n, *, step_size):
+    return Metropolis(Barker(isotropic_start(n, step_size)))

@@ -1,0 +1,40 @@
+r"""Gibbs sampling from conditional draws that the user gives (lectures, "Composing kernels: Gibbs sampling").
+
+for every block b, in the order given or a random one
+    x_b ~ π(x_b | the rest).                                       Gibbs.step
+"""
+
+from collections.abc import Callable
+
+from jax.tree_util import Partial
+from jaxtyping import PyTree
+
+from gadabout.adaptations import Together
+from gadabout.driver import Sampler
+from gadabout.kernels import Gibbs
+
+
+def gibbs(*conditionals: Callable[..., PyTree], random_order: bool = False) -> Sampler:
+    """Gibbs sampling: each block of the position is drawn from its law given the rest, by functions of yours.
+
+    Args:
+        conditionals: functions (key, position), or (key, position, data) where `sample` is given data. Each returns the
+            position with its block drawn anew or, where positions are dicts, a dict of the new entries alone.
+            Positions may hold whole numbers.
+        random_order: a new random order of the blocks for every iteration; by default the order given.
+
+    Raises:
+        ValueError: if there is no conditional.
+        TypeError: if one is not a function.
+    """
+    if not conditionals:
+        raise ValueError("give at least one conditional: a function (key, position) that draws a block anew")
+    for conditional in conditionals:
+        if not callable(conditional):
+            raise TypeError(f"a conditional must be a function (key, position), got {conditional!r}")
+    kernel = Gibbs(conditionals, random_order)
+    return Sampler("gibbs", Partial(_kernel, kernel), Together(()), num_warmup=1_000, takes_discrete=True)
+
+
+def _kernel(kernel, n):
+    return kernel

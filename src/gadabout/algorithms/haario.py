@@ -1,0 +1,103 @@
+r"""Adaptive Metropolis of Haario, Saksman and Tamminen (2001), and with a global scale (Andrieu & Thoms 2008).
+
+    Initialise μ_0 = mean of the starts, Γ_0 = scale² I, λ = 2.38²/n.      _kernel, Haario.init
+    for k = 1, 2, 3, …
+        Propose Y_k ~ N(X_{k-1}, λ (Γ_{k-1} + εI)), accept or reject.      RandomWalk, Metropolis.step
+        log λ ← log λ + γ_k [α(X_{k-1}, Y_k) − α*]      (scaled only)      GlobalScale.update
+        μ_k = μ_{k-1} + γ_k (X_k − μ_{k-1})                                Haario.update
+        Γ_k = Γ_{k-1} + γ_k [(X_k − μ_{k-1})(X_k − μ_{k-1})ᵀ − Γ_{k-1}]    Haario.update
+
+γ_k = 1/(k + 1) is the sample covariance of the source; the default forgets the start faster.
+"""
+
+from typing import Any
+
+import jax.numpy as jnp
+from jax.tree_util import Partial
+from jaxtyping import Array, Float
+
+from gadabout.adaptations import Gain, GlobalScale, Haario, PowerGain, Together, check_gains
+from gadabout.algorithms.settings import positive, probability, proposal_variance
+from gadabout.driver import ADAPT_FOR_EVER, STOP_AFTER_WARMUP, Sampler
+from gadabout.factors import Scaled, isotropic
+from gadabout.kernels import Metropolis
+from gadabout.proposals import RandomWalk
+
+
+def haario(
+    *,
+    gain: Gain | None = None,
+    scale: float = 1.0,
+    regularisation: float = 1e-8,
+    adapt_for_ever: bool = False,
+) -> Sampler:
+    """Adaptive Metropolis of Haario, Saksman & Tamminen: a random walk with the chain's own covariance.
+
+    Args:
+        gain: γ as a function of k = 1, 2, …, at most 1; by default `PowerGain(1, 0.8, 20)`.
+        scale: Γ starts at scale² I, in the units of x.
+        regularisation: ε, added to the diagonal of Γ, in the squared units of x; 0 is Andrieu & Moulines' algorithm,
+            whose covariance can collapse unless it is `reprojected`.
+        adapt_for_ever: whether adaptation continues, with its diminishing gains, while draws are kept.
+
+    Raises:
+        ValueError: if a setting is out of range.
+    """
+    adaptation = Haario(_checked(gain), _factor, _non_negative("regularisation", regularisation))
+    return _sampler("haario", adaptation, scale, adapt_for_ever)
+
+
+def haario_scaled(
+    *,
+    target_acceptance: float = 0.234,
+    gain: Gain | None = None,
+    scale: float = 1.0,
+    regularisation: float = 1e-8,
+    adapt_for_ever: bool = False,
+) -> Sampler:
+    """Adaptive Metropolis with a global scale that follows the acceptance rate (Andrieu & Thoms, algorithm 4).
+
+    Args:
+        target_acceptance: α*, in (0, 1).
+        gain: γ as a function of k = 1, 2, …, at most 1; by default `PowerGain(1, 0.8, 20)`.
+        scale: Γ starts at scale² I, in the units of x.
+        regularisation: ε, added to the diagonal of Γ, in the squared units of x; 0 is Andrieu & Moulines' algorithm,
+            whose covariance can collapse unless it is `reprojected`.
+        adapt_for_ever: whether adaptation continues, with its diminishing gains, while draws are kept.
+
+    Raises:
+        ValueError: if a setting is out of range.
+    """
+    gain = _checked(gain)
+    alpha = probability("target_acceptance", target_acceptance)
+    covariance = Haario(gain, _factor, _non_negative("regularisation", regularisation))
+    adaptation = Together((GlobalScale(gain, alpha, proposal_variance), covariance))
+    return _sampler("haario-scaled", adaptation, scale, adapt_for_ever)
+
+
+def _checked(gain: Gain | None) -> Gain:
+    if gain is None:
+        return PowerGain(1.0, 0.8, 20.0)
+    first = float(gain(1))  # pyright: ignore[reportArgumentType]
+    if not 0 < first <= 1:
+        raise ValueError(f"gain must start in (0, 1], or the covariance is no covariance; got {first} at k = 1")
+    check_gains(gain)
+    return gain
+
+
+def _non_negative(argument: str, value: float) -> Float[Array, ""]:
+    return jnp.zeros((), float) if value == 0 else positive(argument, value)
+
+
+def _sampler(name, adaptation, scale, adapt_for_ever):
+    kernel = Partial(_kernel, scale=positive("scale", scale))
+    schedule = ADAPT_FOR_EVER if adapt_for_ever else STOP_AFTER_WARMUP
+    return Sampler(name, kernel, adaptation, num_warmup=20_000, schedule=schedule)
+
+
+def _kernel(n, *, scale):
+    return Metropolis(RandomWalk(Scaled(jnp.asarray(2.38**2 / n, dtype=float), isotropic(n, scale, "dense"))))
+
+
+def _factor(kernel: Any):
+    return kernel.proposal.factor.base

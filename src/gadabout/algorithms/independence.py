@@ -1,0 +1,50 @@
+r"""Independence Metropolis–Hastings (lectures, "Independence M-H").
+
+Propose y ~ q, whatever x.                                         Independent.move
+Accept with probability min{1, w(y)/w(x)}, w = π/q.                Metropolis.step
+"""
+
+import jax.numpy as jnp
+from jax.tree_util import Partial
+
+from gadabout.adaptations import Together
+from gadabout.algorithms.settings import optional_positive, positive
+from gadabout.driver import Sampler
+from gadabout.factors import Diagonal
+from gadabout.kernels import Metropolis
+from gadabout.proposals import AbstractDistribution, Gaussian, Independent, StudentT
+
+
+def independence(
+    distribution: AbstractDistribution | None = None,
+    *,
+    scale: float = 1.0,
+    degrees_of_freedom: float | None = None,
+) -> Sampler:
+    """Independence Metropolis–Hastings from a given distribution, Gaussian or Student-t; it learns nothing.
+
+    `mixture_independence(1)` learns the mean and covariance of a Gaussian along the chain.
+
+    Args:
+        distribution: such as `Gaussian(mean, factor)`, `StudentT(mean, factor, degrees_of_freedom)` or one of yours.
+            By default it is centred at zero with the scale matrix scale² I.
+        scale: of the default.
+        degrees_of_freedom: of the default, a Student-t if given; a Gaussian otherwise.
+
+    Raises:
+        ValueError: if a setting is out of range, or the distribution has not as many coordinates as the position.
+    """
+    scale_, degrees = positive("scale", scale), optional_positive("degrees_of_freedom", degrees_of_freedom)
+    kernel = Partial(_kernel, distribution=distribution, scale=scale_, degrees_of_freedom=degrees)
+    return Sampler("independence", kernel, Together(()))
+
+
+def _kernel(n, *, distribution, scale, degrees_of_freedom):
+    if distribution is None:
+        centre, factor = jnp.zeros(n), Diagonal(scale * jnp.ones(n))
+        if degrees_of_freedom is None:
+            return Metropolis(Independent(Gaussian(centre, factor)))
+        return Metropolis(Independent(StudentT(centre, factor, degrees_of_freedom)))
+    if distribution.dim != n:
+        raise ValueError(f"distribution has {distribution.dim} coordinates, the position has {n}")
+    return Metropolis(Independent(distribution))

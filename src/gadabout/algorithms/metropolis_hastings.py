@@ -1,0 +1,48 @@
+r"""Metropolis–Hastings for any proposal (lectures, "The Metropolis-Hastings algorithm").
+
+Propose y ~ q(·|x).                                                AbstractProposal.move
+Accept with probability min{1, π(y) q(x|y) / π(x) q(y|x)}.         Metropolis.step
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from jax.tree_util import Partial
+from jaxtyping import PyTree
+
+from gadabout.adaptations import Together
+from gadabout.driver import Sampler
+from gadabout.kernels import Metropolis
+from gadabout.proposals import AbstractProposal, UserProposal
+
+
+def metropolis_hastings(
+    proposal: AbstractProposal | Callable[..., PyTree],
+    log_density: Callable[..., Any] | None = None,
+    *,
+    takes_discrete: bool = False,
+) -> Sampler:
+    """Metropolis–Hastings with a proposal of yours, symmetric or not; it learns nothing.
+
+    Args:
+        proposal: a proposal such as `RandomWalk(factor)`, or a function sample(key, x) that draws y ~ q(·|x).
+        log_density: log q(y|x), a function (y, x), up to a constant; None says that q is symmetric. Both functions
+            see positions as you hold them.
+        takes_discrete: whether the proposal moves whole numbers to whole numbers, so that positions may hold them.
+
+    Raises:
+        TypeError: if `proposal` is neither, or a density is given beside an `AbstractProposal`.
+    """
+    if isinstance(proposal, AbstractProposal):
+        if log_density is not None:
+            raise TypeError("log_density belongs to a function; this proposal knows its own ratio: leave it out")
+        own = proposal
+    elif callable(proposal):
+        own = UserProposal(proposal, log_density)
+    else:
+        raise TypeError(f"proposal must be an AbstractProposal or a function sample(key, x), got {proposal!r}")
+    return Sampler("metropolis-hastings", Partial(_kernel, own), Together(()), takes_discrete=takes_discrete)
+
+
+def _kernel(proposal, n):
+    return Metropolis(proposal)

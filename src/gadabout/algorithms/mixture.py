@@ -1,0 +1,136 @@
+r"""Gaussian-mixture proposals learned by online EM (Andrieu & Moulines 2006, section 7).
+
+Start the components at the chains' positions.                     OnlineEM.init
+for k = 1, 2, 3, …
+    Propose from the mixture, or walk with its local shape.        Independent.move, MixtureWalk.move
+    Accept or reject.                                              Metropolis.step
+    r_j ∝ w_j N(x | μ_j, Σ_j) at the new state.                    OnlineEM.observe
+    S ← S + γ_k (s − S), w, μ, Σ from S.                           OnlineEM.update
+"""
+
+from typing import Any
+
+import jax.numpy as jnp
+from jax.tree_util import Partial
+from jaxtyping import ArrayLike
+
+from gadabout.adaptations import Gain, OnlineEM, PowerGain, check_gains
+from gadabout.algorithms.settings import count, optional_positive, positive
+from gadabout.driver import ADAPT_FOR_EVER, STOP_AFTER_WARMUP, Sampler
+from gadabout.factors import Cholesky
+from gadabout.kernels import Metropolis
+from gadabout.proposals import GaussianMixture, Independent, MixtureWalk
+
+
+def mixture_independence(
+    num_components: int = 2,
+    *,
+    scale: float = 1.0,
+    means: ArrayLike | None = None,
+    gain: Gain | None = None,
+    regularisation: float = 1e-6,
+    adapt_for_ever: bool = False,
+) -> Sampler:
+    """Independence Metropolis–Hastings from a Gaussian mixture that online EM learns along the chains.
+
+    It jumps between modes that the chains have found, and finds none by itself: start chains in all of them. `scale`
+    should be within a few times a mode's own width, or chains stand still for long before they learn.
+
+    Args:
+        num_components: K.
+        scale: standard deviation of the components at the start.
+        means: of the components at the start, shape (K, n); by default they start at the chains' positions, as far
+            apart as these allow.
+        gain: γ, a function of k = 1, 2, …, at most 1, such as the default `PowerGain(1.0, 0.7, 100)`, (k + 100)^−0.7.
+        regularisation: added to the diagonal of every covariance, in units of x².
+        adapt_for_ever: whether to go on learning while draws are kept, which the diminishing gains allow.
+
+    Raises:
+        ValueError: if a setting is out of range.
+
+    Warns:
+        UserWarning: if the gains violate a condition of convergence (see `check_gains`).
+    """
+    settings = _checked(num_components, scale, means)
+    adaptation = _online_em(_independent_mixture, gain, means is None, regularisation, settings["K"])
+    schedule = ADAPT_FOR_EVER if adapt_for_ever else STOP_AFTER_WARMUP
+    kernel = Partial(_independence, **settings)
+    return Sampler("mixture-independence", kernel, adaptation, num_warmup=5_000, schedule=schedule)
+
+
+def mixture_walk(
+    num_components: int = 2,
+    *,
+    step_size: float | None = None,
+    scale: float = 1.0,
+    means: ArrayLike | None = None,
+    gain: Gain | None = None,
+    regularisation: float = 1e-6,
+    adapt_for_ever: bool = False,
+) -> Sampler:
+    """Random walk Metropolis with a covariance for each mode, from a Gaussian mixture that online EM learns.
+
+    The component is drawn by its responsibility for the present state, and the acceptance ratio corrects for that.
+
+    Args:
+        num_components: K.
+        step_size: δ, which multiplies the components' covariances; 2.38²/n by default.
+        scale: standard deviation of the components at the start.
+        means: of the components at the start, shape (K, n); by default they start at the chains' positions, as far
+            apart as these allow.
+        gain: γ, a function of k = 1, 2, …, at most 1, such as the default `PowerGain(1.0, 0.7, 100)`, (k + 100)^−0.7.
+        regularisation: added to the diagonal of every covariance, in units of x².
+        adapt_for_ever: whether to go on learning while draws are kept, which the diminishing gains allow.
+
+    Raises:
+        ValueError: if a setting is out of range.
+
+    Warns:
+        UserWarning: if the gains violate a condition of convergence (see `check_gains`).
+    """
+    settings = _checked(num_components, scale, means)
+    adaptation = _online_em(_walk_mixture, gain, means is None, regularisation, settings["K"])
+    schedule = ADAPT_FOR_EVER if adapt_for_ever else STOP_AFTER_WARMUP
+    kernel = Partial(_walk, step_size=optional_positive("step_size", step_size), **settings)
+    return Sampler("mixture-walk", kernel, adaptation, num_warmup=5_000, schedule=schedule)
+
+
+def _checked(num_components: int, scale: float, means: ArrayLike | None) -> dict[str, Any]:
+    K = count("num_components", num_components)
+    start = None if means is None else jnp.asarray(means, dtype=float)
+    if start is not None and (start.ndim != 2 or start.shape[0] != K):
+        raise ValueError(f"means must have the shape (num_components, n) = ({K}, n), got {start.shape}")
+    return {"K": K, "scale": positive("scale", scale), "means": start}
+
+
+def _online_em(where, gain: Gain | None, start_at_chains: bool, regularisation: float, K: int) -> OnlineEM:
+    if gain is None:
+        gain = PowerGain(1.0, 0.7, 100.0)
+    else:
+        check_gains(gain)
+    return OnlineEM(where, gain, positive("regularisation", regularisation), 0.01 / K, start_at_chains)
+
+
+def _start(n, K, scale, means):
+    means = jnp.zeros((K, n)) if means is None else means
+    if means.shape[1] != n:
+        raise ValueError(f"means are for {means.shape[1]} coordinates, the position has {n}")
+    factors = Cholesky(jnp.broadcast_to(scale * jnp.eye(n), (K, n, n)))
+    return GaussianMixture(jnp.full(K, 1 / K, dtype=float), means, factors)
+
+
+def _independence(n, *, K, scale, means):
+    return Metropolis(Independent(_start(n, K, scale, means)))
+
+
+def _walk(n, *, K, scale, means, step_size):
+    step_size = jnp.asarray(2.38**2 / n, dtype=float) if step_size is None else step_size
+    return Metropolis(MixtureWalk(_start(n, K, scale, means), step_size))
+
+
+def _independent_mixture(kernel: Any):
+    return kernel.proposal.distribution
+
+
+def _walk_mixture(kernel: Any):
+    return kernel.proposal.mixture

@@ -1,0 +1,57 @@
+r"""Robust adaptive Metropolis (Vihola 2012).
+
+    Initialise S = scale · I.                                              _kernel
+    for k = 1, 2, 3, …
+        Propose Y_k = X_{k-1} + S U_k, U_k ~ N(0, I), accept or reject.    RandomWalk, Metropolis.step
+        S Sᵀ ← S (I + η_k (α_k − α*) U_k U_kᵀ / |U_k|²) Sᵀ                 Robust.update
+
+with η_k = min(½, n (k + 1)^−0.66) by default.
+"""
+
+from typing import Any
+
+import jax.numpy as jnp
+from jax.tree_util import Partial
+
+from gadabout.adaptations import Gain, PowerGain, Robust, check_gains
+from gadabout.algorithms.settings import optional_positive, probability
+from gadabout.driver import ADAPT_FOR_EVER, STOP_AFTER_WARMUP, Sampler
+from gadabout.factors import isotropic
+from gadabout.kernels import Metropolis
+from gadabout.proposals import RandomWalk
+
+
+def ram(
+    *,
+    target_acceptance: float = 0.234,
+    gain: Gain | None = None,
+    scale: float | None = None,
+    adapt_for_ever: bool = False,
+) -> Sampler:
+    """Robust adaptive Metropolis: a random walk whose factor follows the acceptance rate in each direction.
+
+    Args:
+        target_acceptance: α*, in (0, 1).
+        gain: γ as a function of k = 1, 2, …, of which η = min(½, n γ); by default `PowerGain(1, 0.66, 1)`.
+        scale: S starts at scale · I, in the units of x; by default at 2.38/√n.
+        adapt_for_ever: whether adaptation continues, with its diminishing gains, while draws are kept.
+
+    Raises:
+        ValueError: if a setting is out of range.
+    """
+    if gain is None:
+        gain = PowerGain(1.0, 0.66, 1.0)
+    check_gains(gain)
+    adaptation = Robust(gain, probability("target_acceptance", target_acceptance), _factor)
+    kernel = Partial(_kernel, scale=optional_positive("scale", scale))
+    schedule = ADAPT_FOR_EVER if adapt_for_ever else STOP_AFTER_WARMUP
+    return Sampler("ram", kernel, adaptation, num_warmup=20_000, schedule=schedule)
+
+
+def _kernel(n, *, scale):
+    scale = jnp.asarray(2.38 / n**0.5, dtype=float) if scale is None else scale
+    return Metropolis(RandomWalk(isotropic(n, scale, "dense")))
+
+
+def _factor(kernel: Any):
+    return kernel.proposal.factor

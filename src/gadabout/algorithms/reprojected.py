@@ -1,0 +1,37 @@
+"""Any sampler with its adaptation reprojected on growing compact sets (Andrieu & Moulines 2006, section 2)."""
+
+import dataclasses
+import math
+
+from gadabout.adaptations import Reprojection, extent, go_home
+from gadabout.adaptations.reprojection import Level, Reset
+from gadabout.algorithms.haario import haario
+from gadabout.algorithms.settings import positive
+from gadabout.driver import Sampler
+
+
+def reprojected(
+    sampler: Sampler | None = None,
+    *,
+    bound: float = 1e3,
+    growth: float = 2.0,
+    level: Level = extent,
+    reset: Reset = go_home,
+) -> Sampler:
+    """Any sampler, adaptive Metropolis by default, that begins anew when θ leaves a growing compact set.
+
+    Args:
+        sampler: the sampler whose adaptation is wrapped; `haario()` by default.
+        bound: of the first compact set, {θ : level(θ) ≤ bound}.
+        growth: the factor by which the bound grows at each reset, above 1.
+        level: from the kernel and the adaptation's memory to a scalar with compact level sets (see `Reprojection`).
+        reset: the map Π by which the chains and θ return, `go_home` or `stay_within(radius)` or your own.
+
+    Raises:
+        ValueError: if a setting is out of range.
+    """
+    sampler = haario() if sampler is None else sampler
+    if not (math.isfinite(growth) and growth > 1):
+        raise ValueError(f"growth must be a finite number above 1, or the sets do not cover all θ; got {growth}")
+    adaptation = Reprojection(sampler.adaptation, positive("bound", bound), growth, level, reset)  # pyright: ignore
+    return dataclasses.replace(sampler, name=f"reprojected-{sampler.name}", adaptation=adaptation)

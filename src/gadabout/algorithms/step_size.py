@@ -1,0 +1,20 @@
+"""The rules that steer a step size to an acceptance rate, by name."""
+
+from collections.abc import Callable
+from typing import Any, Literal
+
+from gadabout.adaptations import AbstractAdaptation, AcceptanceRate, DualAveraging, ProportionalControl
+from gadabout.algorithms.settings import one_of, probability
+
+StepSizeRule = Literal["multiplicative", "proportional", "dual-averaging"]
+
+_RULES = {"multiplicative": AcceptanceRate, "proportional": ProportionalControl, "dual-averaging": DualAveraging}
+
+
+def step_size_control(rule: str, target_acceptance: float, where: Callable[[Any], Any]) -> AbstractAdaptation:
+    """Control of the number that `where` finds in the kernel; ValueError for another rule or a rate out of range.
+
+    "multiplicative" is the paper's rule, "proportional" the lectures', "dual-averaging" Hoffman and Gelman's.
+    """
+    adaptation = _RULES[one_of("step_size_rule", rule, tuple(_RULES))]
+    return adaptation(probability("target_acceptance", target_acceptance), where)

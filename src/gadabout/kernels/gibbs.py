@@ -1,0 +1,72 @@
+"""The Gibbs kernel: blocks of the position drawn from their conditional laws, by functions that the user gives."""
+
+from collections.abc import Callable
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Key, PyTree
+
+from gadabout.kernels.base import AbstractKernel, Info
+from gadabout.proposals import as_pytree
+from gadabout.target import Point, Target
+
+
+class Gibbs(AbstractKernel):
+    r"""Draws each block from $\pi(x_b | x_{\setminus b})$ in turn: Metropolis–Hastings with acceptance probability 1.
+
+    Each conditional is a function (key, position), or (key, position, data) where the target has data, of the user's
+    own position, whole numbers included. It returns the whole position with its block renewed, or, where positions are
+    dicts, a dict of the renewed entries alone. Nothing checks that the conditionals are those of the target: if they
+    are not, the chain has another law. The log density is evaluated once a sweep, for `lp` and the kernels that follow.
+    A sweep that ends where the log density is not finite is taken back and counted as `nonfinite`.
+
+    Args:
+        conditionals: one function for each block.
+        random_order: a new random order for every sweep, drawn from the key alone; by default the order given.
+    """
+
+    conditionals: tuple[Callable[..., PyTree], ...] = eqx.field(converter=lambda fs: tuple(map(as_pytree, fs)))
+    random_order: bool = eqx.field(static=True, default=False)
+
+    @property
+    def order(self):
+        return 0
+
+    def init(self, x, target):
+        return target.at(x)
+
+    def step(self, key, state, target):
+        order_key, *keys = jax.random.split(key, len(self.conditionals) + 1)
+        x = state.x
+        if self.random_order:
+            impl = jax.random.key_impl(key)
+            own = lambda bits: jax.random.wrap_key_data(bits, impl=impl)  # a batched switch copies its operands
+            draws = [lambda bits, x, f=f: _renewed(f, own(bits), x, target) for f in self.conditionals]
+            turns = jax.random.permutation(order_key, len(draws)), jax.random.key_data(jnp.stack(keys))
+            x, _ = jax.lax.scan(lambda x, turn: (jax.lax.switch(turn[0], draws, turn[1], x), None), x, turns)
+        else:
+            for conditional, conditional_key in zip(self.conditionals, keys, strict=True):
+                x = _renewed(conditional, conditional_key, x, target)
+        there = target.at(x)
+        finite = there.finite & jnp.isfinite(x).all()
+        after = jax.tree.map(lambda new, old: jnp.where(finite, new, old), there, Point(state.x, state.logp))
+        rate = finite.astype(x.dtype)
+        record = {"lp": after.logp, "acceptance_rate": rate, "accepted": finite, "nonfinite": ~finite}
+        return after, Info(jnp.log(rate), rate, finite, finite, there, None, None, record)
+
+    def position(self, state):
+        return state.x
+
+
+def _renewed(conditional: Callable, key: Key[Array, ""], x: Float[Array, " n"], target: Target) -> Float[Array, " n"]:
+    """The flat position after one conditional draw; raises ValueError while tracing where it is not a position."""
+    position = target.unravel(x)
+    new: Any = conditional(key, position) if target.data is None else conditional(key, position, target.data)
+    if isinstance(position, dict) and isinstance(new, dict):
+        new = {**position, **new}
+    shapes, expected = (jax.tree.map(jnp.shape, tree) for tree in (new, position))
+    if shapes != expected:
+        raise ValueError(f"a conditional must return a position with the shapes {expected}, got {shapes}")
+    return target.ravel(new)

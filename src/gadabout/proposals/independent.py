@@ -1,0 +1,46 @@
+"""Independence proposals, beside the importance weights of the same q."""
+
+import jax
+from jaxtyping import Array, Float, Key
+
+from gadabout.proposals.base import AbstractProposal
+from gadabout.proposals.distributions import AbstractDistribution
+from gadabout.target import Point, Target
+
+
+class Independent(AbstractProposal):
+    r"""y ~ q, whatever x: accepted with probability $\min\{1, w(y)/w(x)\}$, $w = \pi/q$.
+
+    The ratio's w are the importance weights of q (lectures, "Independence M-H"): where importance sampling gives a draw
+    more weight, the chain gives it more time. log q(x) is kept in the point's cache.
+    """
+
+    distribution: AbstractDistribution
+
+    def noise(self, key, here):
+        return self.distribution.noise(key)
+
+    def cache(self, here):
+        return self.distribution.log_density(here.x)
+
+    def move(self, noise, here, target):
+        there = target.at(self.distribution.draw(noise))
+        log_q = self.cache(there)
+        return Point(there.x, there.logp, there.grad, log_q), here.cache - log_q
+
+
+def importance_sample(
+    key: Key[Array, ""], distribution: AbstractDistribution, target: Target, num_draws: int
+) -> tuple[Float[Array, "draws n"], Float[Array, " draws"]]:
+    """Independent draws from q, shape (num_draws, n), and their log importance weights log π − log q.
+
+    The weights lack the normalising constants of π and, as `log_density` does, of q: only their ratios have a meaning,
+    and log w(y) − log w(x) is the log acceptance ratio of an `Independent` move from x to y.
+    """
+    draws = jax.vmap(lambda key: distribution.draw(distribution.noise(key)))(jax.random.split(key, num_draws))
+    return draws, jax.vmap(lambda x: log_importance_weight(distribution, target.at(x)))(draws)
+
+
+def log_importance_weight(distribution: AbstractDistribution, here: Point) -> Float[Array, ""]:
+    """log w(x) = log π(x) − log q(x) at a point, up to a constant."""
+    return here.logp - distribution.log_density(here.x)
