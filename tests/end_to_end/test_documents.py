@@ -69,4 +69,5 @@ def test_command_lines_of_the_readme(arguments, tmp_path, monkeypatch, data_home
 
 def test_every_recipe_is_under_the_laws():
     names = {sampler.name for sampler in SAMPLERS.values()}
-    assert {recipe().name for recipe in RECIPES.values()} | set(PYTHON_RECIPES) <= names | {"block"}
+    names |= {"block", "gibbs"}  # in a cycle and a mix there, since alone they leave some coordinate where it is
+    assert {recipe().name for recipe in RECIPES.values()} | set(PYTHON_RECIPES) <= names

@@ -1,0 +1,33 @@
+"""The benchmarks' commands, on little."""
+
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from gadabout.algorithms import RECIPES
+from gadabout.benchmarks import samplers
+from gadabout.cli.app import app
+
+
+def test_samplers_side_by_side(tmp_path, monkeypatch):
+    monkeypatch.setattr(samplers, "RECIPES", {name: RECIPES[name] for name in ("rwm", "mala")})
+    monkeypatch.setattr(samplers, "VARIANTS", {"hmc, 3 steps": lambda: RECIPES["hmc"](3)})
+    arguments = ["bench", "samplers", "correlated-2d", "--draws", "500", "--json", str(tmp_path / "rows.json")]
+    result = CliRunner().invoke(app, arguments)
+    assert result.exit_code == 0, result.output
+    assert "hmc, 3 steps" in result.output
+    rows = json.loads((tmp_path / "rows.json").read_text())
+    assert [row["sampler"] for row in rows] == ["rwm", "mala", "hmc, 3 steps"]
+    for row in rows:
+        assert row["q_per_second"] == pytest.approx(row["q"] / row["seconds"])
+    assert rows[0]["q_per_gradient"] is None
+    assert rows[1]["gradient_evaluations"] == 4 * 5_500
+    assert rows[2]["gradient_evaluations"] == 3 * 4 * 5_500
+
+
+@pytest.mark.parametrize("command", [["overhead"], ["samplers"]])
+def test_unknown_target(command):
+    result = CliRunner().invoke(app, ["bench", *command, "nowhere"])
+    assert result.exit_code == 2
+    assert "nowhere" in result.stderr
