@@ -2,8 +2,8 @@
 
 from jax.tree_util import Partial
 
-from gadabout.adaptations import Optimiser, RMSprop, SpeedMeasure
-from gadabout.algorithms.settings import positive, probability
+from gadabout.adaptations import Optimiser
+from gadabout.algorithms.settings import speed_measure
 from gadabout.driver import Sampler
 from gadabout.kernels import Metropolis
 from gadabout.proposals import AbstractReparametrised
@@ -35,11 +35,7 @@ def gad(
             f"proposal must be an AbstractReparametrised (noise, move, entropy), got {type(proposal).__name__}; "
             "derive your class from gadabout.AbstractReparametrised"
         )
-    adaptation = SpeedMeasure(
-        RMSprop(positive("learning_rate", learning_rate)) if optimiser is None else optimiser,
-        probability("target_acceptance", target_acceptance),
-        positive("beta_rate", beta_rate),
-    )
+    adaptation = speed_measure(optimiser, learning_rate, target_acceptance, beta_rate)
     return Sampler("gad", Partial(_kernel, proposal), adaptation, num_warmup=20_000)
 
 

@@ -7,8 +7,8 @@ $\log\pi(y_t) < \log\pi(x_t)$, and its second term alone otherwise. The target's
 
 from jax.tree_util import Partial
 
-from gadabout.adaptations import Optimiser, RMSprop, SpeedMeasure
-from gadabout.algorithms.settings import FactorKind, initial_factor, one_of, optional_positive, positive, probability
+from gadabout.adaptations import Optimiser
+from gadabout.algorithms.settings import FactorKind, initial_factor, one_of, optional_positive, speed_measure
 from gadabout.driver import Sampler
 from gadabout.kernels import Metropolis
 from gadabout.proposals import RandomWalk
@@ -37,11 +37,7 @@ def gad_rwm(
         ValueError: if a setting is out of range.
     """
     one_of("factor", factor, ("dense", "diagonal"))
-    adaptation = SpeedMeasure(
-        RMSprop(positive("learning_rate", learning_rate)) if optimiser is None else optimiser,
-        probability("target_acceptance", target_acceptance),
-        positive("beta_rate", beta_rate),
-    )
+    adaptation = speed_measure(optimiser, learning_rate, target_acceptance, beta_rate)
     kernel = Partial(_kernel, factor=factor, scale=optional_positive("scale", scale))
     return Sampler("gad-rwm", kernel, adaptation, num_warmup=20_000)
 

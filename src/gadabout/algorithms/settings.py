@@ -6,6 +6,7 @@ from typing import Any, Literal
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from gadabout.adaptations import Optimiser, RMSprop, SpeedMeasure
 from gadabout.factors import AbstractFactor, Diagonal, Scaled, isotropic
 
 FactorKind = Literal["dense", "diagonal"]
@@ -57,3 +58,14 @@ def count(argument: str, value: int) -> int:
     if not (isinstance(value, int) and not isinstance(value, bool) and value >= 1):
         raise ValueError(f"{argument} must be a whole number of at least 1, got {value!r}")
     return value
+
+
+def speed_measure(
+    optimiser: Optimiser | None, learning_rate: float, target_acceptance: float, beta_rate: float
+) -> SpeedMeasure:
+    """Algorithm 1's adaptation with the paper's RMSprop, or with an optimiser in its place."""
+    return SpeedMeasure(
+        RMSprop(positive("learning_rate", learning_rate)) if optimiser is None else optimiser,
+        probability("target_acceptance", target_acceptance),
+        positive("beta_rate", beta_rate),
+    )
