@@ -1,10 +1,10 @@
 """Sphinx with MyST-NB: pages are notebooks in Markdown, run when they are built, without network access."""
 
-from importlib.metadata import version
+import importlib.metadata
 
 project = "gadabout"
 author = "The gadabout developers"
-release = version("gadabout")
+release = version = importlib.metadata.version("gadabout")
 extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx.ext.mathjax"]
 myst_enable_extensions = ["dollarmath", "amsmath"]
 nb_execution_mode = "force"

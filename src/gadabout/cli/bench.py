@@ -118,7 +118,7 @@ def _show_samplers(name: str, rows: list[dict[str, Any]], chains: int, draws: in
     table = Table(title=f"{name}: {chains} chains of {draws} draws, warm-up counted", title_justify="left")
     headings = ("sampler", "accept", "q", "q/s", "q/1000 grad", "R-hat", "seconds")
     for i, heading in enumerate(headings):
-        table.add_column(heading, justify="left" if i == 0 else "right")
+        table.add_column(heading, justify="left" if i == 0 else "right", no_wrap=True)
     for row in sorted(rows, key=lambda row: -row["q_per_second"]):
         per_gradient, r_hat = row["q_per_gradient"], row["rhat_max"]
         table.add_row(
