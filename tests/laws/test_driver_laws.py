@@ -84,7 +84,7 @@ def test_noise_differs_for_every_chain_and_iteration(name):
     _, records = advance(sampler, target, run, 250, adapt=False)
     steps = np.diff(records[loop.POSITION], axis=0).reshape(-1, 3)
     steps = steps[np.any(steps != 0, axis=1)]
-    assert len(steps) > 60
+    assert len(steps) > (60 if "independence" in name else 600)
     assert len(np.unique(np.round(steps[:, 0], 9))) == len(steps)
 
 

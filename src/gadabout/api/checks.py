@@ -21,12 +21,6 @@ def check_counts(at_least: int = 1, below: int = 2**63, **counts: Any) -> None:
             raise ValueError(f"{name} must be a whole number of at least {at_least}{limit}, got {value!r}")
 
 
-def check_choice(name: str, value: Any, choices: tuple[str, ...]) -> None:
-    """Raises ValueError unless the value is one of the choices."""
-    if value not in choices:
-        raise ValueError(f"{name} must be one of {', '.join(map(repr, choices))}, got {value!r}")
-
-
 def check_function(name: str, value: Any) -> None:
     """Raises TypeError unless the value can be called."""
     if not callable(value):

@@ -11,8 +11,8 @@ import xarray as xr
 from jaxtyping import PyTree
 
 from gadabout.algorithms import gad_mala
+from gadabout.algorithms.settings import one_of
 from gadabout.api.checks import (
-    check_choice,
     check_counts,
     check_function,
     checked_data,
@@ -83,7 +83,7 @@ def sample(
     check_counts(num_chains=num_chains, num_draws=num_draws, thinning=thinning)
     check_counts(at_least=0, num_warmup=num_warmup)
     check_counts(at_least=0, below=2**32, seed=seed)
-    check_choice("adapt", adapt, ("pooled", "per-chain"))
+    one_of("adapt", adapt, ("pooled", "per-chain"))
     data = checked_data(data)
     destination = None if out is None else check_destination(out)
 
