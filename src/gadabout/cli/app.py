@@ -7,6 +7,7 @@ import typer
 
 from gadabout.cli.bench import bench
 from gadabout.cli.errors import OneLineErrors
+from gadabout.cli.reproduce import reproduce
 from gadabout.cli.sample import sample
 
 app = typer.Typer(
@@ -18,6 +19,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command("sample")(sample)
+app.command("reproduce")(reproduce)
 app.add_typer(bench, name="bench")
 
 

@@ -1,14 +1,13 @@
 """`gadabout bench`: measurements beside other programs."""
 
-import json
-import math
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from gadabout.cli import bench_minibatch
 from gadabout.cli.counts import whole
-from gadabout.cli.destinations import check_file, complete_file
+from gadabout.cli.destinations import check_file, save_json
 from gadabout.cli.errors import CliError
 
 bench = typer.Typer(help="Measurements, made in one run on one machine and told as ratios.")
@@ -19,6 +18,11 @@ def root(context: typer.Context) -> None:
     """Measurements, made in one run on one machine and told as ratios."""
     if context.invoked_subcommand is None:
         print(context.get_help())
+
+
+bench.command("bias")(bench_minibatch.bias)
+bench.command("held-out")(bench_minibatch.held_out)
+bench.command("minibatch")(bench_minibatch.minibatch)
 
 
 @bench.command("overhead")
@@ -65,8 +69,7 @@ def overhead(
         )
     Console().print(table)
     if json_file is not None:
-        with complete_file(json_file) as partial:
-            partial.write_text(json.dumps(rows, indent=2) + "\n")
+        save_json(json_file, rows)
 
 
 @bench.command("samplers")
@@ -102,13 +105,7 @@ def samplers(
     except (ValueError, RuntimeError, ImportError) as error:
         raise CliError(str(error)) from error
     if json_file is not None:
-        with complete_file(json_file) as partial:
-            partial.write_text(json.dumps([finite(row) for row in rows], indent=2, allow_nan=False) + "\n")
-
-
-def finite(row: dict[str, Any]) -> dict[str, Any]:
-    """The row with null for what is no number, as JSON wants it."""
-    return {key: None if isinstance(v, float) and not math.isfinite(v) else v for key, v in row.items()}
+        save_json(json_file, rows)
 
 
 def _show_samplers(name: str, rows: list[dict[str, Any]], chains: int, draws: int) -> None:

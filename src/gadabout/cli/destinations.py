@@ -1,11 +1,14 @@
 """Files that a command writes: refused before the run where they cannot be written, complete or not there at all."""
 
+import json
+import math
 import os
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 from gadabout.cli.errors import CliError
 
@@ -53,3 +56,17 @@ def complete_file(path: Path) -> Iterator[Path]:
         raise CliError(f"could not write {str(path)!r}: {error}; free some space or choose another place") from error
     finally:
         partial.unlink(missing_ok=True)
+
+
+def save_json(path: Path, document: Any) -> None:
+    """Writes a tree of dictionaries, lists, numbers and words, with null for what is no number, as JSON wants it."""
+    with complete_file(path) as partial:
+        partial.write_text(json.dumps(_finite(document), indent=2, allow_nan=False) + "\n")
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _finite(part) for key, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(part) for part in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value

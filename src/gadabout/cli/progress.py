@@ -21,7 +21,7 @@ def display(enabled: bool) -> Iterator[Callback | None]:
     console = Console(stderr=True, highlight=False)
     if not enabled:
         yield None
-    elif _live(console):
+    elif is_live(console):
         with _bars(console) as bars:
             yield LiveProgress(bars)
     else:
@@ -33,14 +33,15 @@ def display(enabled: bool) -> Iterator[Callback | None]:
 def working(what: str, enabled: bool) -> Iterator[None]:
     """A spinner, in a terminal only, while something takes its time; nothing of it stays."""
     console = Console(stderr=True, highlight=False)
-    if enabled and _live(console):
+    if enabled and is_live(console):
         with console.status(what):
             yield
     else:
         yield
 
 
-def _live(console: Console) -> bool:
+def is_live(console: Console) -> bool:
+    """Whether stderr is a terminal on which lines can be redrawn."""
     return sys.stderr.isatty() and console.is_terminal and not console.is_dumb_terminal
 
 

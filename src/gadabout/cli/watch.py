@@ -1,0 +1,76 @@
+"""The display of an experiment's runs on stderr: live bars in a terminal, a line for each finished run elsewhere."""
+
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from rich.console import Console
+from rich.progress import BarColumn, SpinnerColumn, TextColumn
+from rich.progress import Progress as Bars
+
+from gadabout.cli.progress import duration, is_live
+from gadabout.driver import Progress
+from gadabout.experiments import Unit, Watcher
+
+
+@contextmanager
+def watching(enabled: bool) -> Iterator[Watcher]:
+    """Yields the watcher of a session, which says nothing where no progress is wanted."""
+    console = Console(stderr=True, highlight=False)
+    if not enabled:
+        yield Watcher()
+    elif is_live(console):
+        columns = (SpinnerColumn(), BarColumn(bar_width=16), TextColumn("{task.fields[count]}"))
+        with Bars(*columns, TextColumn("{task.description}"), console=console, refresh_per_second=8) as bars:
+            yield LiveWatcher(bars)
+    else:
+        yield TextWatcher()
+
+
+class LiveWatcher(Watcher):
+    """A bar for the runs of the experiment, and one for the iterations of the run under way."""
+
+    def __init__(self, bars: Bars):
+        self.bars = bars
+        self.runs = bars.add_task("", total=None, count="")
+        self.current = bars.add_task("", total=None, count="")
+
+    def begin(self, name, total, there):
+        self.done_runs, self.total = there, total
+        self.bars.update(self.runs, total=total, completed=there, count=f"{there}/{total} runs", description=name)
+
+    def unit(self, unit):
+        self.bars.reset(self.current, total=None, description=f"{unit} · compiling", count="")
+        self.name = str(unit)
+
+    def progress(self, progress: Progress):
+        self.bars.update(
+            self.current,
+            total=progress.total,
+            completed=progress.done,
+            count=f"{progress.done:,}/{progress.total:,}",
+            description=f"{self.name} · {progress.stage} · {duration(progress.seconds_left)} left",
+        )
+
+    def done(self, unit):
+        self.done_runs += 1
+        self.bars.update(self.runs, completed=self.done_runs, count=f"{self.done_runs}/{self.total} runs")
+
+
+class TextWatcher(Watcher):
+    """A line for every run that is finished."""
+
+    def begin(self, name, total, there):
+        self.done_runs, self.total = there, total
+        self._say(f"{name}: {total} runs, {there} of them done before")
+
+    def unit(self, unit: Unit):
+        self.began = time.monotonic()
+
+    def done(self, unit):
+        self.done_runs += 1
+        self._say(f"{self.done_runs}/{self.total} {unit}: {duration(time.monotonic() - self.began)}")
+
+    def _say(self, text: str) -> None:
+        print(f"gadabout {text}", file=sys.stderr, flush=True)

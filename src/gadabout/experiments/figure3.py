@@ -1,0 +1,10 @@
+"""Figure 3: log-target traces on Neal's Gaussian."""
+
+from gadabout.experiments.session import Session
+from gadabout.experiments.table import Outcome
+from gadabout.experiments.traces import log_target_figure
+
+
+def run(session: Session) -> Outcome:
+    """A panel for each of the paper's eight methods."""
+    return log_target_figure(session, "figure3", {"neal": "Neal's Gaussian, n = 100"})

@@ -1,0 +1,88 @@
+"""The methods of the tables, with the settings under which the paper's figures were made."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from gadabout.algorithms import am, gad_mala, gad_rwm, hmc, mala, nuts, rwm
+from gadabout.driver import Sampler
+
+ADAPTING = COLLECTED = 20_000
+
+
+@dataclass(frozen=True)
+class Method:
+    """A row of a table: a sampler, how long it runs, and how its repeats are made where one takes over a minute."""
+
+    label: str
+    sampler: Callable[[], Sampler]
+    num_warmup: int = ADAPTING
+    num_draws: int = COLLECTED
+    published: str | None = None
+    """the published row it is compared with"""
+    together: bool = False
+    """whether the repeats run as vectorised chains, each with its own θ, and one chain alone is timed"""
+    num_repeats: int | None = None
+    """a smaller number of repeats than was asked for"""
+    start_at_zero: bool = False
+    """whether chains start at 0, not at a draw from N(0, I)"""
+    keep_factor: bool = False
+    """whether a repeat keeps the whole learned factor and the last β, not only the factor's diagonal"""
+
+    @property
+    def scale(self) -> float:
+        """By how much ESS and sampling time are scaled up to the paper's 20,000 draws."""
+        return COLLECTED / self.num_draws
+
+
+def methods(target: str) -> list[Method]:
+    """The rows of a target's table, in the paper's order; HMC with all three numbers of steps."""
+    return _mnist(target) if target.startswith("mnist") else _usual(target)
+
+
+def _usual(target: str) -> list[Method]:
+    diagonal = "diagonal" if target == "neal" else "dense"
+    slow = target == "caravan"
+    return [
+        Method("gadMALAf", gad_mala, published="gadMALAf"),
+        Method("gadMALAe", lambda: gad_mala(variant="exact"), published="gadMALAe"),
+        Method("gadRWM", lambda: gad_rwm(learning_rate=5e-5), published="gadRWM"),
+        Method("AM, as run", lambda: am(factor=diagonal), published="AM"),
+        Method("AM, as written", lambda: am(variant="as-written"), published="AM"),
+        Method("RWM", rwm, published="RWM"),
+        Method("MALA", lambda: mala(target_acceptance=0.54), published="MALA"),
+        *(_hmc(steps, together=slow and steps > 5) for steps in (5, 10, 20)),
+        _paper_nuts(num_draws=2_000 if slow else COLLECTED),
+        _modern_nuts(num_draws=2_000 if slow else COLLECTED),
+    ]
+
+
+def _mnist(target: str) -> list[Method]:
+    """The gradient-based methods only; a repeat of HMC takes a quarter of an hour, one of NUTS a day."""
+    gad = Method(
+        "gadMALAf", lambda: gad_mala(learning_rate=1e-5), num_warmup=50_000, published="gadMALAf", together=True
+    )
+    mala_row = Method("MALA", lambda: mala(target_acceptance=0.54), published="MALA", together=True)
+    hmc_repeats = 2 if target == "mnist-56-as-published" else 1
+    return [
+        gad,
+        mala_row,
+        *(_hmc(steps, together=True, num_repeats=hmc_repeats) for steps in (5, 10, 20)),
+        _paper_nuts(num_draws=200, num_repeats=1),
+        _modern_nuts(num_draws=1_000, num_repeats=1),
+    ]
+
+
+def _hmc(steps: int, **settings) -> Method:
+    label = f"HMC-{steps}"
+    return Method(label, lambda: hmc(steps, target_acceptance=0.7), published=label, **settings)
+
+
+def _paper_nuts(**settings) -> Method:
+    """NUTS as the paper ran it: unit metric, 500 iterations of warm-up, depth at most 12 there and 10 after."""
+    recipe = lambda: nuts(metric="unit", max_depth=10, warmup_max_depth=12)
+    return Method("NUTS, unit metric", recipe, num_warmup=500, published="NUTS", **settings)
+
+
+def _modern_nuts(**settings) -> Method:
+    """NUTS as people run it: adapted diagonal metric, 1,000 iterations of warm-up."""
+    return Method("NUTS, adapted metric", nuts, num_warmup=1_000, published="NUTS", **settings)
