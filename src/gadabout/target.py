@@ -6,7 +6,7 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, PyTree
+from jaxtyping import Array, Bool, Float, Int, PyTree
 
 
 class LogDensityError(ValueError):
@@ -62,6 +62,16 @@ class Target(eqx.Module):
         """The flat position x of a user's position: the inverse of `unravel`."""
         layout = getattr(self.logdensity, "layout", None)
         return position if layout is None else layout.ravel(position)
+
+    def during(self, i: Int[Array, ""] | int) -> "Target":
+        """The target of iteration i of a chunk: itself, unless its data hold a batch for each iteration (`Batches`)."""
+        pick = getattr(self.data, "during", None)
+        return self if pick is None else Target(self.logdensity, pick(i))
+
+    @property
+    def num_rows(self) -> Any:
+        """Rows whose log likelihoods the log density sums, where they come in batches; else 1."""
+        return getattr(self.data, "num_rows", 1)
 
     def at(self, x: Float[Array, " n"], order: int = 0) -> Point:
         """The point at x, with as many derivatives of log π as `order` asks for.

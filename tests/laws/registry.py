@@ -118,4 +118,15 @@ SAMPLERS = {
     "mix": gad.mix(gad.rwm(step_size=0.8), gad.rwm(step_size=0.2), weights=[2.0, 1.0]),
     "block": gad.cycle(gad.block(gad.rwm(step_size=0.8), [0, 1]), gad.block(gad.rwm(step_size=1.0), [2])),
     "gibbs": gad.mix(gad.gibbs(two_coordinates), gad.rwm(step_size=0.8)),
+    # the No-U-Turn sampler
+    "nuts": gad.nuts("dense", step_size=0.9, max_depth=2, warmup_max_depth=3),
 }
+
+UNADJUSTED = {
+    "psgld": gad.psgld(gad.polynomial(0.5, 10.0, 0.6)),
+    "sgnht": gad.sgnht(gad.polynomial(0.1, 10.0, 0.6)),
+}
+"""Samplers that never reject and are not exact: all laws are theirs but invariance and repeated states.
+
+Two for all: ULA, SGLD and SGHMC share their step with these.
+"""

@@ -16,9 +16,16 @@ from gadabout.algorithms.independence import independence
 from gadabout.algorithms.mala import mala
 from gadabout.algorithms.metropolis_hastings import metropolis_hastings
 from gadabout.algorithms.mixture import mixture_independence, mixture_walk
+from gadabout.algorithms.nuts import nuts
+from gadabout.algorithms.psgld import psgld
 from gadabout.algorithms.ram import ram
 from gadabout.algorithms.reprojected import reprojected
 from gadabout.algorithms.rwm import rwm
+from gadabout.algorithms.schedules import check_step_sizes, constant, polynomial
+from gadabout.algorithms.sghmc import sghmc
+from gadabout.algorithms.sgld import sgld
+from gadabout.algorithms.sgnht import sgnht
+from gadabout.algorithms.ula import ula
 from gadabout.driver import Sampler
 
 RECIPES: dict[str, Callable[..., Sampler]] = {
@@ -37,6 +44,7 @@ RECIPES: dict[str, Callable[..., Sampler]] = {
     "independence": independence,
     "mixture-independence": mixture_independence,
     "mixture-walk": mixture_walk,
+    "nuts": nuts,
 }
 """The recipes that need no object of the user's, by the names that the command line knows them by."""
 
@@ -47,8 +55,13 @@ PYTHON_RECIPES: dict[str, Callable[..., Sampler]] = {
     "cycle": cycle,
     "mix": mix,
     "block": block,
+    "ula": ula,
+    "sgld": sgld,
+    "psgld": psgld,
+    "sghmc": sghmc,
+    "sgnht": sgnht,
 }
-"""The recipes that take the user's own proposals, functions or samplers."""
+"""The recipes that take the user's own proposals, functions, samplers or step sizes."""
 
 __all__ = [
     "PYTHON_RECIPES",
@@ -56,6 +69,8 @@ __all__ = [
     "am",
     "barker",
     "block",
+    "check_step_sizes",
+    "constant",
     "cycle",
     "fisher_mala",
     "gad",
@@ -71,7 +86,14 @@ __all__ = [
     "mix",
     "mixture_independence",
     "mixture_walk",
+    "nuts",
+    "polynomial",
+    "psgld",
     "ram",
     "reprojected",
     "rwm",
+    "sghmc",
+    "sgld",
+    "sgnht",
+    "ula",
 ]

@@ -17,6 +17,14 @@ LAGGING = 0.1
 """a chain that accepts less than this share of what the median chain accepts is reported"""
 
 
+class RunStopped(RuntimeError):
+    """A run could not go on; `result` holds the draws made until then, as `sample` would have returned them."""
+
+    def __init__(self, reason: str, result: xr.DataTree):
+        super().__init__(f"{reason}; the draws made until then are in this error's `result`")
+        self.result = result
+
+
 def to_datatree(history: History, layout: Layout, sampler: Sampler, attributes: dict[str, Any]) -> xr.DataTree:
     """Groups posterior, sample_stats, warmup_posterior, warmup_sample_stats and learned, with the run's account.
 
@@ -37,6 +45,8 @@ def to_datatree(history: History, layout: Layout, sampler: Sampler, attributes: 
         "inference_library_version": version("gadabout"),
         "sampler": sampler.name,
         "adaptation": sampler.adaptation_ends,
+        "exact": not sampler.bias,
+        "bias": sampler.bias,
         "sampler_settings": eqx.tree_pformat(sampler, short_arrays=False),
         **attributes,
         **{f"seconds_{name}": seconds for name, seconds in history.seconds.items()},
@@ -52,6 +62,8 @@ def warnings_of(history: History) -> list[str]:
     found = []
     if history.interrupted:
         found.append("the run was interrupted: it holds the draws made until then")
+    if history.failure is not None:
+        found.append(f"the run stopped early: {history.failure}")
     stats = history.sampling
     if "acceptance_rate" in stats and stats["acceptance_rate"].size:
         rates = stats["acceptance_rate"].mean(1)

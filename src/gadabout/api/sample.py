@@ -20,8 +20,9 @@ from gadabout.api.checks import (
     derivatives_needed,
     selection,
 )
+from gadabout.api.minibatches import Minibatches
 from gadabout.api.positions import Flat, proposer
-from gadabout.api.result import to_datatree
+from gadabout.api.result import RunStopped, to_datatree
 from gadabout.api.save import check_destination, save
 from gadabout.api.start import find_start
 from gadabout.driver import Progress, Sampler, TextProgress, deferred_interrupt, drive, shapes, start
@@ -29,7 +30,7 @@ from gadabout.target import Target
 
 
 def sample(
-    logdensity: Callable[..., Any],
+    logdensity: Callable[..., Any] | Minibatches,
     init: PyTree | Callable[[Any], PyTree],
     *,
     sampler: Sampler | None = None,
@@ -48,7 +49,8 @@ def sample(
     """Draws from a density known up to a constant.
 
     Args:
-        logdensity: log π of a position, or of (position, data); a scalar, written in JAX.
+        logdensity: log π of a position, or of (position, data); a scalar, written in JAX. Or `Minibatches`, for a
+            sampler that takes gradients estimated from a batch of rows; `lp` is then estimated as well.
         init: one position (each chain starts at it plus N(0, I), as in the paper), one position per chain along a
             leading axis of every leaf (chains start exactly there), or a function of a key that draws one. A position
             is any pytree of floating-point arrays; a dict's keys name the variables, a bare array is `x`. What fits
@@ -68,15 +70,19 @@ def sample(
 
     Returns:
         A tree with the groups `posterior`, `sample_stats` and their warm-up twins, dimensions (chain, draw, ...), and
-        `learned` (θ). Attributes hold seed, settings, seconds, gradient evaluations, warnings. Ctrl-C ends the run
-        early and returns the draws made until then.
+        `learned` (θ). Attributes hold seed, settings, seconds, gradient evaluations, warnings, and whether the chains
+        are exact; if not, `bias` says why. Ctrl-C ends the run early and returns the draws made until then.
 
     Raises:
         ValueError, TypeError: for an argument out of range or of the wrong shape, a log density that is not a scalar,
             cannot be evaluated or differentiated, or is not finite at the start in 100 tries.
         FileExistsError, FileNotFoundError: if `out` cannot be written.
+        RunStopped: if a position becomes infinite or NaN, which only chains that never reject can let happen, or an
+            iterator of batches ends; its `result` holds the draws made until then, saved in `out` too.
     """
     began = time.perf_counter()
+    batches = logdensity if isinstance(logdensity, Minibatches) else None
+    logdensity = logdensity.estimate if isinstance(logdensity, Minibatches) else logdensity
     check_function("logdensity", logdensity)
     sampler = checked_sampler(gad_mala() if sampler is None else sampler)
     num_warmup = sampler.num_warmup if num_warmup is None else num_warmup
@@ -84,8 +90,13 @@ def sample(
     check_counts(at_least=0, num_warmup=num_warmup)
     check_counts(at_least=0, below=2**32, seed=seed)
     one_of("adapt", adapt, ("pooled", "per-chain"))
-    data = checked_data(data)
     destination = None if out is None else check_destination(out)
+    if batches is None:
+        feed, data = None, checked_data(data)
+    else:
+        batches.check(sampler, data)
+        feed = batches.feed(seed)
+        data = feed.start()
 
     with deferred_interrupt() as interrupted:
         start_key, transition_key, shared_key = jax.random.split(jax.random.key(seed), 3)
@@ -106,6 +117,7 @@ def sample(
             observers=[*([TextProgress()] if progress else []), *([callback] if callback else [])],
             interrupted=interrupted,
             began=began,
+            feed=feed,
         )
     if history.interrupted and history.iterations == 0:
         raise KeyboardInterrupt
@@ -117,10 +129,13 @@ def sample(
         "thinning": thinning,
         "adapt": adapt,
         "seconds_total": time.perf_counter() - began,
+        **({} if batches is None or feed is None else batches.account(sampler, feed)),
     }
     tree = to_datatree(history, layout, sampler, account)
     if destination is not None:
         save(tree, destination)
+    if history.failure is not None:
+        raise RunStopped(history.failure, tree)
     for message in tree.attrs["warnings"]:
         warnings.warn(message, stacklevel=2)
     return tree

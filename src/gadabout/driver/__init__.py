@@ -5,7 +5,7 @@ from gadabout.driver.interrupt import deferred_interrupt
 from gadabout.driver.loop import POSITION, shapes, start
 from gadabout.driver.progress import Progress, TextProgress
 from gadabout.driver.sampler import Sampler, State
-from gadabout.driver.schedule import ADAPT_FOR_EVER, STOP_AFTER_WARMUP, Stage
+from gadabout.driver.schedule import ADAPT_FOR_EVER, STOP_AFTER_WARMUP, Stage, doubling_windows
 
 __all__ = [
     "ADAPT_FOR_EVER",
@@ -18,6 +18,7 @@ __all__ = [
     "State",
     "TextProgress",
     "deferred_interrupt",
+    "doubling_windows",
     "drive",
     "shapes",
     "start",

@@ -6,7 +6,7 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Int, Key, UInt
+from jaxtyping import Array, Bool, Int, Key, UInt
 
 from gadabout.driver.sampler import Sampler, State
 from gadabout.target import Target
@@ -34,6 +34,8 @@ class Tally(eqx.Module):
 
     acceptance: Array
     gradient_evaluations: Int[Array, "pools chains"]
+    finite: Bool[Array, "pools chains"]
+    """whether the position at the chunk's end is finite"""
 
 
 @eqx.filter_jit
@@ -80,23 +82,27 @@ def buffer_length(recorded: dict[str, Any]) -> int:
 @eqx.filter_jit(donate="all-except-first")
 def _advance(fixed: tuple, run: Run, length: Array, thinning: Array) -> tuple[Run, dict[str, Array], Tally]:
     sampler, target, adapt, fields = fixed
-    recorded = shapes(sampler, target, run, adapt)
+    recorded = shapes(sampler, target.during(0), run, adapt)
     capacity = buffer_length({name: recorded[name] for name in fields})
     buffer = {name: jnp.zeros((capacity, *recorded[name].shape), recorded[name].dtype) for name in fields}
-    tally = Tally(jnp.zeros(run.chain_keys.shape), jnp.zeros(run.chain_keys.shape, int))
+    shape = run.chain_keys.shape
+    tally = Tally(jnp.zeros(shape), jnp.zeros(shape, int), jnp.ones(shape, bool))
 
     def body(i, carry):
         run, buffer, tally = carry
-        run, record = _iteration(sampler, target, run, adapt)
+        run, record = _iteration(sampler, target.during(i), run, adapt)
         slot = i // thinning  # the last of `thinning` iterations is what stays in the slot
         buffer = {name: buffer[name].at[slot].set(record[name]) for name in fields}
         tally = Tally(
             tally.acceptance + record["acceptance_rate"],
             tally.gradient_evaluations + record["gradient_evaluations"],
+            tally.finite,
         )
         return run, buffer, tally
 
-    return jax.lax.fori_loop(0, length, body, (run, buffer, tally))
+    run, buffer, tally = jax.lax.fori_loop(0, length, body, (run, buffer, tally))
+    positions = jax.vmap(lambda pool: pool.position)(run.pools)
+    return run, buffer, Tally(tally.acceptance, tally.gradient_evaluations, jnp.isfinite(positions).all(-1))
 
 
 def advance(
@@ -106,6 +112,6 @@ def advance(
 
     Returns the run, the buffers of shape (capacity, pools, chains, ...) of which the first ceil(length / thinning)
     rows are filled, and the tally. Neither length nor thinning compiles anything anew, and a length of 0 compiles
-    without moving a chain.
+    without moving a chain. Where the target's data are `Batches`, iteration i of the chunk sees the i-th.
     """
     return _advance((sampler, target, adapt, fields), run, jnp.asarray(length), jnp.asarray(thinning))

@@ -43,6 +43,8 @@ class Sampler(eqx.Module):
     takes_discrete: bool = eqx.field(static=True, default=False)
     """whether positions may hold whole numbers; they travel as floats in the flat vector and come back as such"""
     schedule: tuple[Stage, ...] = eqx.field(static=True, default=STOP_AFTER_WARMUP)
+    bias: str = eqx.field(static=True, default="")
+    """why its draws do not follow the target exactly, in words for the result; empty if they do"""
 
     def __check_init__(self):
         if self.schedule[-1].adapt and not self.adaptation.diminishing:

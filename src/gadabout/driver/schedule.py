@@ -1,15 +1,46 @@
 """Warm-up as data: a run is a sequence of stages, the last of which is the sampling stage."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
+
+
+def one_window(length: int) -> list[int]:
+    """A stage of `length` iterations in one piece."""
+    return [length]
+
+
+def doubling_windows(length: int, first: int = 75, slow: int = 25, last: int = 50) -> list[int]:
+    """Stan's warm-up: a buffer, windows that double, and a buffer, which add up to `length`.
+
+    The last window takes in what is left where no other of twice its length fits. A length that does not hold one slow
+    window between the buffers is divided 15 : 75 : 10, one below 20 not at all. For 1,000: 75, 25, 50, 100, 200, 500
+    and 50.
+    """
+    if length < 20:
+        return [length]
+    if length <= first + slow + last:
+        first, last = int(0.15 * length), int(0.1 * length)
+        return [first, length - first - last, last]
+    windows, left = [], length - first - last
+    while left:
+        window = slow * 2 ** len(windows)
+        window = left if left < 3 * window else window
+        windows.append(window)
+        left -= window
+    return [first, *windows, last]
 
 
 @dataclass(frozen=True)
 class Stage:
-    """A stretch of a run: its share of `num_warmup` (None for the sampling stage), and whether θ moves in it."""
+    """A stretch of a run: its share of `num_warmup` (None for the sampling stage), and whether θ moves in it.
+
+    A warm-up stage runs in windows, functions of its length; the adaptation's `finish` is called at the end of each.
+    """
 
     name: str
     share: float | None
     adapt: bool
+    windows: Callable[[int], list[int]] = one_window
 
     @property
     def is_warmup(self) -> bool:

@@ -29,6 +29,12 @@ class Store:
             rows[self.filled : self.filled + count] = np.asarray(buffer[name])[:count]
         self.filled += count
 
+    def drop_nonfinite(self, name: str, last: int) -> None:
+        """Forgets, among the `last` rows, those from the first on that is not finite in `name`; all if it is unkept."""
+        rows = self.rows[name][self.filled - last : self.filled] if name in self.rows else np.full((last, 1), np.nan)
+        finite = np.isfinite(rows.reshape(last, -1)).all(1)
+        self.filled -= last - int(np.argmin(finite) if not finite.all() else last)
+
     def by_chain(self) -> dict[str, np.ndarray]:
         """What was stored, with the shape (num_chains, draws, ...)."""
         return {name: _by_chain(rows[: self.filled]) for name, rows in self.rows.items()}

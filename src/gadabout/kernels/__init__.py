@@ -5,5 +5,29 @@ from gadabout.kernels.block import Block
 from gadabout.kernels.compose import AbstractComposite, Cycle, Mix
 from gadabout.kernels.gibbs import Gibbs
 from gadabout.kernels.metropolis import Metropolis
+from gadabout.kernels.nuts import NoUTurn
+from gadabout.kernels.stochastic_gradient import (
+    AbstractStochasticGradient,
+    LangevinDynamics,
+    NoseHooverThermostat,
+    PreconditionedLangevin,
+    StochasticHamiltonian,
+)
 
-__all__ = ["AbstractComposite", "AbstractKernel", "Block", "Cycle", "Gibbs", "Info", "Metropolis", "Mix", "Transition"]
+__all__ = [
+    "AbstractComposite",
+    "AbstractKernel",
+    "AbstractStochasticGradient",
+    "Block",
+    "Cycle",
+    "Gibbs",
+    "Info",
+    "LangevinDynamics",
+    "Metropolis",
+    "Mix",
+    "NoUTurn",
+    "NoseHooverThermostat",
+    "PreconditionedLangevin",
+    "StochasticHamiltonian",
+    "Transition",
+]

@@ -1,0 +1,89 @@
+r"""The No-U-Turn sampler (Hoffman & Gelman 2014) with Stan's warm-up, or as the paper ran it.
+
+    ε: dual averaging to α* = 0.8, begun anew when L changes.                  DualAveraging, WindowedMetric
+    L: the scales, or a Cholesky factor, of windows that double.               doubling_windows, WindowedMetric
+    Draw p ~ N(0, I); double the trajectory in x = x₀ + L z, at random         NoUTurn.step
+    forwards or backwards, until it turns; draw from it with weights e^{-H}.
+
+The paper's baseline (its reference implementation) is `nuts("unit", warmup_max_depth=12)`: no metric at all, 500
+warm-up iterations, depth at most 12 in warm-up and 10 afterwards.
+"""
+
+from typing import Any, Literal
+
+import jax.numpy as jnp
+from jax.tree_util import Partial
+
+from gadabout.adaptations import DepthLimit, DualAveraging, Together, WindowedMetric
+from gadabout.algorithms.settings import count, one_of, optional_positive, probability
+from gadabout.driver import STOP_AFTER_WARMUP, Sampler, Stage, doubling_windows
+from gadabout.factors import isotropic
+from gadabout.kernels import NoUTurn
+
+Metric = Literal["diagonal", "dense", "unit"]
+
+IN_WINDOWS = (Stage("warmup", 1.0, True, doubling_windows), STOP_AFTER_WARMUP[-1])
+
+
+def nuts(
+    metric: Metric = "diagonal",
+    *,
+    target_acceptance: float = 0.8,
+    max_depth: int = 10,
+    warmup_max_depth: int | None = None,
+    step_size: float | None = None,
+) -> Sampler:
+    """No-U-Turn sampler: Hamiltonian trajectories that end by themselves, step size and metric learned in warm-up.
+
+    Args:
+        metric: "diagonal" learns the coordinates' scales and "dense" their covariance in Stan's windows, over 1,000
+            warm-up iterations by default; "unit" learns the step size alone, over 500.
+        target_acceptance: the mean Metropolis probability along a trajectory that the step size is steered to.
+        max_depth: doublings at most: a trajectory has at most 2^max_depth − 1 steps.
+        warmup_max_depth: the same in warm-up, if it is to differ.
+        step_size: initial ε; 0.1 n^(-1/4) by default.
+
+    Raises:
+        ValueError: if a setting is out of range.
+    """
+    one_of("metric", metric, ("diagonal", "dense", "unit"))
+    depth = count("max_depth", max_depth)
+    warmup_depth = depth if warmup_max_depth is None else count("warmup_max_depth", warmup_max_depth)
+    alpha = probability("target_acceptance", target_acceptance)
+    step = DualAveraging(alpha, _step_size)
+    adaptation = step if metric == "unit" else WindowedMetric(step, _factor)
+    if warmup_depth != depth:
+        limit = DepthLimit(jnp.asarray(warmup_depth), jnp.asarray(depth), _max_depth)
+        adaptation = Together((adaptation, limit))
+    kernel = Partial(
+        _kernel,
+        step_size=optional_positive("step_size", step_size),
+        kind="dense" if metric == "dense" else "diagonal",
+        max_depth=jnp.asarray(warmup_depth),
+        deepest=max(depth, warmup_depth),
+    )
+    unit = metric == "unit"
+    return Sampler(
+        "nuts",
+        kernel,
+        adaptation,
+        num_warmup=500 if unit else 1_000,
+        schedule=STOP_AFTER_WARMUP if unit else IN_WINDOWS,
+    )
+
+
+def _kernel(n, *, step_size, kind, max_depth, deepest):
+    step_size = jnp.asarray(0.1 * n**-0.25, dtype=float) if step_size is None else step_size
+    return NoUTurn(isotropic(n, jnp.ones(()), kind), step_size, max_depth, deepest)
+
+
+def _step_size(kernel: Any):
+    return kernel.step_size
+
+
+def _factor(kernel: Any):
+    return kernel.factor
+
+
+def _max_depth(kernel: Any):
+    return kernel.max_depth

@@ -1,0 +1,44 @@
+r"""Stochastic gradient Hamiltonian Monte Carlo (Chen, Fox & Guestrin 2014, equation 15).
+
+for t = 1, 2, …
+    ĝ = ∇log p(θ) + (N/|B|) Σ_B ∇log p(y_i | θ)                     Estimate, RowFeed
+    v ← v + ε_t ĝ − α v + N(0, 2 (α − β̂) ε_t I)                     StochasticHamiltonian.move
+    θ ← θ + v                                                       StochasticHamiltonian.move
+
+Friction takes out the energy that the gradient's noise puts in; without it (naive minibatch HMC) the energy grows for
+ever (their theorem 3.1). ε_t is the square of a leapfrog step, and v that step times the momentum. Momentum starts at
+zero and is never drawn anew.
+"""
+
+from jax.tree_util import Partial
+
+from gadabout.adaptations import Together
+from gadabout.algorithms.schedules import Schedule, bias_of, schedule
+from gadabout.algorithms.settings import positive
+from gadabout.driver import Sampler
+from gadabout.kernels import StochasticHamiltonian
+
+
+def sghmc(step_size: float | Schedule, *, friction: float = 0.1, noise_estimate: float = 0.0) -> Sampler:
+    """Stochastic gradient HMC: moves with momentum, along gradients of minibatches, with friction.
+
+    Args:
+        step_size: ε_t, the variance of v.
+        friction: α in (0, 1), the share of the momentum that a move loses.
+        noise_estimate: β̂ = ½ ε Var ĝ, what the gradient's own noise already adds; at least 0 and below α.
+
+    Raises:
+        ValueError: if a setting is out of range.
+    """
+    if not 0 < friction < 1:
+        raise ValueError(f"friction must lie strictly between 0 and 1, got {friction}; typical values are 0.01 to 0.1")
+    if not 0 <= noise_estimate < friction:
+        raise ValueError(f"noise_estimate must be at least 0 and below friction = {friction}, got {noise_estimate}")
+    epsilon = schedule(step_size)
+    alpha = positive("friction", friction)
+    kernel = Partial(_kernel, step_size=epsilon, friction=alpha, noise_estimate=alpha * (noise_estimate / friction))
+    return Sampler("sghmc", kernel, Together(()), num_warmup=1_000, bias=bias_of("moves with momentum", epsilon))
+
+
+def _kernel(n, *, step_size, friction, noise_estimate):
+    return StochasticHamiltonian(step_size, friction, noise_estimate)

@@ -1,0 +1,34 @@
+r"""Stochastic gradient Langevin dynamics (Welling & Teh 2011, equation 4; scalable-MCMC slides, "SGLD").
+
+for t = 1, 2, …
+    ĝ = ∇log p(θ) + (N/|B|) Σ_B ∇log p(y_i | θ), B a random batch   Estimate, RowFeed
+    θ ← θ + ½ ε_t ĝ + N(0, ε_t I)                                   LangevinDynamics.move
+
+The slides subtract the gradient of the log density and swap the conditions on ε_t; it is added here, and Σ ε_t = ∞,
+Σ ε_t² < ∞ are checked. The gradient's own noise, ¼ ε_t² Var ĝ per move, is of higher order than ε_t and left alone.
+"""
+
+from jax.tree_util import Partial
+
+from gadabout.adaptations import Together
+from gadabout.algorithms.schedules import Schedule, bias_of, schedule
+from gadabout.driver import Sampler
+from gadabout.kernels import LangevinDynamics
+
+
+def sgld(step_size: float | Schedule) -> Sampler:
+    """Stochastic gradient Langevin dynamics: Langevin moves along gradients of minibatches.
+
+    Args:
+        step_size: ε_t, the variance of a move's noise: a number, or a schedule such as `polynomial(a, b, gamma)`.
+
+    Raises:
+        ValueError: if a setting is out of range.
+    """
+    epsilon = schedule(step_size)
+    bias = bias_of("Langevin moves", epsilon)
+    return Sampler("sgld", Partial(_kernel, step_size=epsilon), Together(()), num_warmup=1_000, bias=bias)
+
+
+def _kernel(n, *, step_size):
+    return LangevinDynamics(step_size)

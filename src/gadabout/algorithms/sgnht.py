@@ -1,0 +1,39 @@
+r"""Stochastic gradient Nosé–Hoover thermostat (Ding et al. 2014, algorithm 2, with v = p h, ε = h², a = A h).
+
+for t = 1, 2, …
+    ĝ = ∇log p(θ) + (N/|B|) Σ_B ∇log p(y_i | θ)                     Estimate, RowFeed
+    v ← v + ε_t ĝ − ξ v + N(0, 2 a ε_t I)                           NoseHooverThermostat.move
+    θ ← θ + v                                                       NoseHooverThermostat.move
+    ξ ← ξ + vᵀv/n − ε_t, from ξ = a                                 NoseHooverThermostat.move
+
+The thermostat ξ replaces α in the drag only, and finds the friction at which v has the variance ε_t: what the
+gradient's noise adds is taken out without an estimate of it, as far as that noise is the same in all directions.
+Momentum starts at zero.
+"""
+
+from jax.tree_util import Partial
+
+from gadabout.adaptations import Together
+from gadabout.algorithms.schedules import Schedule, bias_of, schedule
+from gadabout.algorithms.settings import probability
+from gadabout.driver import Sampler
+from gadabout.kernels import NoseHooverThermostat
+
+
+def sgnht(step_size: float | Schedule, *, friction: float = 0.1) -> Sampler:
+    """Stochastic gradient Nosé-Hoover thermostat: stochastic gradient HMC whose friction adapts to the noise.
+
+    Args:
+        step_size: ε_t, the variance of v.
+        friction: a in (0, 1), where the friction ξ starts, and the scale of the noise that is added.
+
+    Raises:
+        ValueError: if a setting is out of range.
+    """
+    epsilon = schedule(step_size)
+    kernel = Partial(_kernel, step_size=epsilon, friction=probability("friction", friction))
+    return Sampler("sgnht", kernel, Together(()), num_warmup=1_000, bias=bias_of("moves with momentum", epsilon))
+
+
+def _kernel(n, *, step_size, friction):
+    return NoseHooverThermostat(step_size, friction)

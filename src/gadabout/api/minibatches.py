@@ -1,0 +1,174 @@
+"""A posterior over more rows than one gradient should touch, as users hold it."""
+
+from collections.abc import Callable, Iterator
+from copy import copy
+from typing import Any, Self
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, PyTree
+
+from gadabout.api.checks import check_counts, check_function
+from gadabout.driver import Sampler
+from gadabout.driver.feed import AbstractFeed, IteratorFeed, RowFeed
+from gadabout.minibatch import Batch, Batches, Control, Estimate, num_rows_of
+
+BLOCK = 4_096
+"""rows that go to the device at once where all rows are gone through"""
+
+
+class Minibatches:
+    """A posterior whose prior and likelihood are apart, so that batches of rows can stand for all of them.
+
+    Hand it to `sample` in place of the log density, with a sampler that takes estimated gradients, such as `psgld`.
+    Each iteration has a batch of its own, shared by all chains: chains are independent given the batches, so that
+    between them the noise of the gradients (of higher order in the step size) shows less than it is.
+
+    Args:
+        log_prior: log p(θ) of a position, a scalar, in JAX.
+        log_likelihood: log p(y_i | θ) of (position, rows): one number for each of the rows, in JAX.
+        rows: a pytree of arrays whose leading axis counts rows, memory-mapped files (`numpy.memmap`) among them, of
+            which only the rows of the batches are read; or an iterator of batches of one shape, for which the user
+            answers: draw them at random. An iterator is used up by one run.
+        batch_size: rows of a batch, drawn without replacement; 100, or all there are. Not for an iterator.
+        num_rows: N; for an iterator only, which cannot tell.
+
+    Raises:
+        ValueError, TypeError: for an argument out of range or of the wrong shape.
+    """
+
+    def __init__(
+        self,
+        log_prior: Callable[[Any], Any],
+        log_likelihood: Callable[[Any, Any], Any],
+        rows: PyTree | Iterator[PyTree],
+        *,
+        batch_size: int | None = None,
+        num_rows: int | None = None,
+    ):
+        check_function("log_prior", log_prior)
+        check_function("log_likelihood", log_likelihood)
+        self.estimate = Estimate(log_prior, log_likelihood)
+        self.control: Control | None = None
+        self.comes_in_batches = isinstance(rows, Iterator)
+        if self.comes_in_batches:
+            if num_rows is None or batch_size is not None:
+                raise ValueError("an iterator of batches needs num_rows, their total number, and takes no batch_size")
+            check_counts(num_rows=num_rows)
+            self.rows, self.num_rows, self.batch_size = rows, num_rows, None
+            return
+        if num_rows is not None:
+            raise ValueError(f"num_rows is for an iterator of batches only, got {num_rows} beside arrays; leave it out")
+        self.rows, self.num_rows = _checked(rows)
+        self.batch_size = min(100, self.num_rows) if batch_size is None else batch_size
+        check_counts(below=self.num_rows + 1, batch_size=self.batch_size)
+
+    def log_density(self, position: PyTree, rows: PyTree) -> Float[Array, ""]:
+        """log π of a position on the rows given, for exact samplers: `sample(p.log_density, init, data=rows)`."""
+        return self.estimate.prior(position) + self.estimate.likelihood(position, rows)
+
+    def with_control(self, position: PyTree) -> Self:
+        r"""The same posterior with the control variate $\hat g = g(\theta_*) + \frac{N}{|B|}\sum_B(g_i(\theta) -
+        g_i(\theta_*))$ at θ* = `position`, best near the mode (see `mode`).
+
+        Goes once through all rows, some thousands at a time. Every estimate then costs a second pass over its batch.
+
+        Raises ValueError for an iterator of batches, which cannot be gone through.
+        """
+        if self.comes_in_batches:
+            raise ValueError("a control variate needs the gradient of all rows, which an iterator of batches hides")
+        position = jax.tree.map(lambda leaf: jnp.asarray(leaf, dtype=float), position)
+        total = None
+        for start in range(0, self.num_rows, BLOCK):
+            chosen = np.arange(start, start + min(BLOCK, self.num_rows))
+            inside = chosen < self.num_rows
+            block = jax.tree.map(lambda leaf: np.asarray(leaf[np.where(inside, chosen, 0)]), self.rows)  # noqa: B023
+            part = _likelihood(self.estimate, position, block, jnp.asarray(inside, dtype=float))
+            part = jax.tree.map(lambda sums: np.asarray(sums, np.float64), part)
+            total = part if total is None else jax.tree.map(np.add, total, part)
+        total = jax.tree.map(lambda sums: jnp.asarray(sums, dtype=float), total)
+        controlled = copy(self)
+        controlled.control = Control(position, *total)
+        return controlled
+
+    def mode(self, init: PyTree, *, num_iterations: int = 5_000, learning_rate: float = 0.01, seed: int = 0) -> PyTree:
+        """A position near the mode: `num_iterations` steps of Adam (Kingma & Ba 2015) on batches.
+
+        Its rate falls linearly from `learning_rate` to zero, β₁ = 0.9, β₂ = 0.999. `init` is one position.
+        """
+        check_counts(num_iterations=num_iterations)
+        position = jax.tree.map(lambda leaf: jnp.asarray(leaf, dtype=float), init)
+        zeros = jax.tree.map(jnp.zeros_like, position)
+        feed, state, t = self.feed(seed), (position, zeros, zeros), 0
+        while t < num_iterations:
+            batches, found = feed.chunk(t, min(feed.capacity, num_iterations - t))
+            if not found:
+                break
+            settings = jnp.asarray([t, found, num_iterations, learning_rate], dtype=float)
+            state, t = _ascend(self.estimate, state, batches, settings), t + found
+        return state[0]
+
+    def check(self, sampler: Sampler, data: Any) -> None:
+        """Raises ValueError for a sampler that needs the log density of all rows, and for data beside the rows."""
+        if data is not None:
+            raise ValueError("data: the rows are the data of Minibatches; leave the argument out")
+        if not sampler.bias:
+            raise ValueError(
+                f"sampler: {sampler.name} compares log densities of all rows, which batches do not give; use psgld, "
+                "sgld, sghmc or sgnht, or pass the posterior's `log_density` with data=rows"
+            )
+
+    def account(self, sampler: Sampler, feed: AbstractFeed) -> dict[str, Any]:
+        """What a result says of the batches."""
+        rows = num_rows_of(feed.example)
+        kind = "with control variates" if self.control is not None else "without control variates"
+        estimated = f"gradients are estimated from {rows} of {self.num_rows} rows, {kind}"
+        return {"bias": f"{sampler.bias}; {estimated}", "num_rows": self.num_rows, "batch_size": rows}
+
+    def feed(self, seed: int) -> AbstractFeed:
+        """The source of a run's batches."""
+        if self.batch_size is None:
+            return IteratorFeed(self.rows, self.num_rows, self.control)
+        return RowFeed(self.rows, self.batch_size, self.num_rows, seed, self.control)
+
+
+def _checked(rows: PyTree) -> tuple[PyTree, int]:
+    """The rows as NumPy arrays, memory-mapped ones as they are, and their number."""
+    rows = jax.tree.map(lambda leaf: leaf if isinstance(leaf, np.memmap) else np.asarray(leaf), rows)
+    shapes = [leaf.shape for leaf in jax.tree.leaves(rows)]
+    if not shapes or any(not shape or shape[0] != shapes[0][0] for shape in shapes) or not shapes[0][0]:
+        raise ValueError(f"rows must be arrays that share a leading axis of rows, got the shapes {shapes}")
+    for path, leaf in jax.tree_util.tree_leaves_with_path(rows):
+        real = np.issubdtype(leaf.dtype, np.inexact) and not isinstance(leaf, np.memmap)
+        if real and not np.isfinite(leaf).all():
+            raise ValueError(
+                f"rows{jax.tree_util.keystr(path)} holds {(~np.isfinite(leaf)).sum()} values that are NaN or "
+                "infinite; remove or impute them"
+            )
+    return rows, num_rows_of(rows)
+
+
+@eqx.filter_jit
+def _likelihood(estimate: Estimate, position: PyTree, rows: PyTree, weights: Array) -> tuple[Array, PyTree]:
+    return jax.value_and_grad(lambda position: estimate.likelihood(position, rows, weights))(position)
+
+
+@eqx.filter_jit
+def _ascend(estimate: Estimate, state: tuple, batches: Batches, settings: Array) -> tuple:
+    """Adam on one chunk of batches; settings are iterations before, iterations now, their total, and the rate."""
+    before, count, total, rate = settings
+
+    def step(i, state):
+        position, m, s = state
+        batch: Batch = batches.during(i)
+        gradient = jax.grad(estimate)(position, batch)
+        t = before + i + 1
+        m = jax.tree.map(lambda m, g: 0.9 * m + 0.1 * g, m, gradient)
+        s = jax.tree.map(lambda s, g: 0.999 * s + 0.001 * g**2, s, gradient)
+        size = rate * (1 - (t - 1) / total) / (1 - 0.9**t)
+        move = lambda x, m, s: x + size * m / (jnp.sqrt(s / (1 - 0.999**t)) + 1e-8)
+        return jax.tree.map(move, position, m, s), m, s
+
+    return jax.lax.fori_loop(0, count.astype(int), step, state)

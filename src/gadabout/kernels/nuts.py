@@ -1,0 +1,151 @@
+"""The No-U-Turn kernel, made of BlackJAX's trajectory building blocks in coordinates whitened by a factor."""
+
+from collections.abc import Callable
+from typing import Any, cast
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from blackjax.mcmc.integrators import IntegratorState
+from blackjax.mcmc.proposal import Proposal
+from blackjax.mcmc.termination import iterative_uturn_numpyro
+from blackjax.mcmc.trajectory import (
+    DynamicExpansionState,
+    Trajectory,
+    dynamic_multiplicative_expansion,
+    dynamic_progressive_integration,
+)
+from jaxtyping import Array, Float, Int
+
+from gadabout.factors import AbstractFactor
+from gadabout.kernels.alone import alone
+from gadabout.kernels.base import AbstractKernel, Info
+from gadabout.kernels.compose import traced_once
+from gadabout.target import Point, Target
+
+DIVERGENCE = 1000.0
+"""The growth of energy along a trajectory that counts as a divergence, in nats (Stan's)."""
+
+
+class NoUTurn(AbstractKernel):
+    r"""Doubles a leapfrog trajectory forwards or backwards until it turns, and draws the next state from it.
+
+    In coordinates whitened by L, $x = x_0 + Lz$, momentum $p \sim N(0, I)$ and energy $H = -\log\pi(x) +
+    \tfrac12\|p\|^2$: the mass matrix is $(LL^\top)^{-1}$ and never formed, and a leapfrog costs one gradient and two
+    products with L. A state is drawn from the trajectory with weights $e^{-H}$, the later half being favoured
+    (multinomial and biased progressive sampling; Betancourt 2017, appendix A.3). A trajectory whose momenta sum to ρ
+    turns where $p_{left}\cdot\rho \le 0$ or $p_{right}\cdot\rho \le 0$, with half the end points taken off ρ; so does
+    one of which a half, quarter, … turns. It is Hoffman & Gelman's (2014) algorithm in the form that Stan and BlackJAX
+    give it, and makes BlackJAX's moves from the same keys.
+
+    A trajectory whose energy grows by more than 1000, or stops being finite, diverges: it ends, and the half that
+    diverged is not drawn from. `nonfinite` counts those of the second kind. `acceptance_rate` is the mean of
+    $\min(1, e^{H_0 - H})$ over all states visited, `accepted` says whether the chain moved.
+
+    Chains advance together: each waits for the longest trajectory among them; `gradient_evaluations` counts its own.
+
+    Args:
+        factor: L.
+        step_size: ε, positive.
+        max_depth: doublings at most, known at run time only.
+        deepest: static, the largest `max_depth` that there is memory for, 2n numbers a doubling.
+    """
+
+    factor: AbstractFactor
+    step_size: Float[Array, ""]
+    max_depth: Int[Array, ""]
+    deepest: int = eqx.field(static=True)
+
+    @property
+    def order(self):
+        return 1
+
+    def init(self, x, target):
+        return self.rebase(target.at(x, 1))
+
+    def rebase(self, state):
+        return Point(state.x, state.logp, state.grad, self.factor.tmul(state.grad))
+
+    def position(self, state):
+        return state.x
+
+    def step(self, key, state, target):
+        momentum_key, trajectory_key = jax.random.split(key)
+        momentum = jax.random.normal(momentum_key, state.x.shape, state.x.dtype)
+        arrays, rest = eqx.partition((self, traced_once(target), state, momentum), eqx.is_array)
+        build = lambda bits, arrays: _trajectory(bits, *eqx.combine(arrays, rest))
+        return self._after(state, momentum, *alone(build)(jax.random.key_data(trajectory_key), arrays))
+
+    def _after(self, before: Point, momentum: Array, whole: Any, diverging: Array, turned: Array) -> tuple[Point, Info]:
+        """The chain's next state and its `Info`, from BlackJAX's expansion state."""
+        there, path, steps = whole.proposal.state, whole.trajectory, whole.trajectory.num_states
+        after = Point(there.position, there.logdensity, *there.logdensity_grad)
+        moved = jnp.any(after.x != before.x)
+        finite = jnp.isfinite(_energy(path.leftmost_state)) & jnp.isfinite(_energy(path.rightmost_state))
+        rate = jnp.exp(whole.proposal.sum_log_p_accept) / steps
+        record = {
+            "lp": after.logp,
+            "acceptance_rate": rate,
+            "accepted": moved,
+            "nonfinite": ~finite,
+            "diverging": diverging,
+            "energy": whole.proposal.energy,
+            "tree_depth": whole.step,
+            "n_steps": steps,
+            "step_size": self.step_size,
+            "reached_max_treedepth": (whole.step >= self.max_depth) & ~turned & ~diverging,
+            "gradient_evaluations": steps,
+        }
+        return after, Info(jnp.log(rate), rate, moved, finite, after, momentum, None, record)
+
+
+def _trajectory(bits: Array, kernel: NoUTurn, target: Target, here: Point, momentum: Array) -> tuple[Any, Array, Array]:
+    """BlackJAX's expansion state at the end of a trajectory, whether it diverged, and whether it turned.
+
+    The key goes in as bits, because a batched choice copies what its branches hold.
+    """
+    start = _phase(here, momentum)
+    energy: Any = _energy(start)
+    checkpoints, expand = _blocks(kernel, target)
+    proposal = Proposal(start, energy, 0.0 * energy, -jnp.inf + 0.0 * energy)
+    state = DynamicExpansionState(0, proposal, Trajectory(start, start, momentum, 0), checkpoints)
+    whole, (diverging, turned) = expand(bits, state, energy, kernel.step_size)
+    return whole._replace(termination_state=None), diverging, turned
+
+
+def _phase(here: Point, momentum: Float[Array, " n"]) -> Any:
+    """BlackJAX's name for a point with a momentum; in the gradient's place stand ∇ log π and Lᵀ ∇ log π."""
+    return IntegratorState(here.x, momentum, cast(Any, here.logp), (here.grad, here.cache))
+
+
+def _energy(state: Any) -> Float[Array, ""]:
+    return 0.5 * state.momentum @ state.momentum - state.logdensity
+
+
+def _leapfrog(kernel: NoUTurn, target: Target) -> Callable:
+    """One step of a phase state, of a size that may be negative; a log density of +∞ counts as one of −∞."""
+
+    def step(state, step_size):
+        half = 0.5 * step_size
+        p = state.momentum + half * state.logdensity_grad[1]
+        there = target.at(state.position + step_size * kernel.factor.mul(p), 1)
+        there = kernel.rebase(Point(there.x, jnp.where(there.logp < jnp.inf, there.logp, -jnp.inf), there.grad))
+        return _phase(there, p + half * there.cache)
+
+    return step
+
+
+def _turning(left: Any, right: Any, total: Any) -> Any:
+    """Whether a trajectory turns, from its first and last momentum and the sum of all."""
+    rho = total - 0.5 * (left + right)
+    return (left @ rho <= 0) | (right @ rho <= 0)
+
+
+def _blocks(kernel: NoUTurn, target: Target) -> tuple[Any, Callable]:
+    """The checkpoints of the U-turn criterion before the first step, and the function that expands a trajectory."""
+    kinetic = lambda momentum, position=None: 0.5 * momentum @ momentum
+    turning, depth, blank = cast(Any, _turning), cast(Any, kernel.max_depth), cast(Any, None)
+    new, update, is_met = iterative_uturn_numpyro(turning)
+    integrate = dynamic_progressive_integration(_leapfrog(kernel, target), kinetic, update, is_met, DIVERGENCE)
+    checkpoints = new(IntegratorState(jnp.zeros(kernel.factor.dim), blank, blank, blank), kernel.deepest)
+    return checkpoints, dynamic_multiplicative_expansion(integrate, turning, depth)
