@@ -17,7 +17,7 @@ from gadabout.experiments.methods import Method, methods
 from gadabout.experiments.repeats import Repeat
 
 TIMINGS = 3
-"""times that one chain alone is timed where repeats run together"""
+"""times at most that one chain alone is timed where repeats run together"""
 
 QUICK = 300
 """iterations of each phase of the quick version"""
@@ -112,7 +112,7 @@ class Session:
                     yield Unit(target, method, (r,))
                 if method.together and r == 0:
                     yield Unit(target, method, tuple(range(count)))
-                if method.together and r < min(TIMINGS, num_repeats):
+                if method.together and r < min(TIMINGS, count):
                     yield Unit(target, method, (r,), timing=True)
 
     def _missing(self, units: list[Unit]) -> Iterator[Unit]:

@@ -2,7 +2,7 @@
 
 from gadabout.proposals.barker import Barker
 from gadabout.proposals.base import AbstractProposal, AbstractReparametrised, renew_cache
-from gadabout.proposals.distributions import AbstractDistribution, Gaussian, StudentT
+from gadabout.proposals.distributions import AbstractDistribution, Gaussian, StudentT, UserDistribution
 from gadabout.proposals.hamiltonian import Hamiltonian, JitteredHamiltonian
 from gadabout.proposals.independent import Independent, importance_sample, log_importance_weight
 from gadabout.proposals.integrators import Euler, GaussianFlow, Leapfrog
@@ -28,6 +28,7 @@ __all__ = [
     "MixtureWalk",
     "RandomWalk",
     "StudentT",
+    "UserDistribution",
     "UserProposal",
     "as_pytree",
     "importance_sample",

@@ -1,13 +1,18 @@
 """Distributions that can be drawn from and evaluated: what independence proposals propose from."""
 
+import math
 from abc import abstractmethod
+from collections.abc import Callable
+from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+from jax.scipy.special import gammaln
 from jaxtyping import Array, Float, Key, PyTree
 
 from gadabout.factors import AbstractFactor
+from gadabout.proposals.user import as_pytree
 
 
 class AbstractDistribution(eqx.Module):
@@ -28,7 +33,26 @@ class AbstractDistribution(eqx.Module):
 
     @abstractmethod
     def log_density(self, x: Float[Array, " n"]) -> Float[Array, ""]:
-        """log q(x), up to a constant free of x and of the parameters."""
+        """log q(x), up to a constant free of x and of the parameters that are learned."""
+
+    def log_normaliser(self) -> Float[Array, ""] | float:
+        """The constant that `log_density` leaves out: log ∫ exp(log_density(x)) dx.
+
+        A chain needs no such constant, an estimate of a marginal likelihood does. Raises NotImplementedError where the
+        distribution does not know it.
+        """
+        raise NotImplementedError(
+            f"{type(self).__name__} gives log q(x) only up to a constant; define its method log_normaliser(), the log "
+            "of the integral of exp(log_density), which is 0 where log_density is complete"
+        )
+
+    def normalised_log_density(self, x: Float[Array, " n"]) -> Float[Array, ""]:
+        """log q(x), with all its constants."""
+        return self.log_density(x) - self.log_normaliser()
+
+    def sample(self, key: Key[Array, ""]) -> Float[Array, " n"]:
+        """One draw, shape (n,), such as a chain may start from: `gad.sample(…, init=lambda key: q.sample(key))`."""
+        return self.draw(self.noise(key))
 
 
 class Gaussian(AbstractDistribution):
@@ -50,6 +74,9 @@ class Gaussian(AbstractDistribution):
     def log_density(self, x):
         z = self.factor.solve(x - self.mean)
         return -0.5 * z @ z - self.factor.log_det()
+
+    def log_normaliser(self):
+        return 0.5 * self.dim * math.log(2 * math.pi)
 
 
 class StudentT(AbstractDistribution):
@@ -82,3 +109,35 @@ class StudentT(AbstractDistribution):
     def log_density(self, x):
         z, ν = self.factor.solve(x - self.mean), self.degrees_of_freedom
         return -0.5 * (ν + self.dim) * jnp.log1p(z @ z / ν) - self.factor.log_det()
+
+    def log_normaliser(self):
+        ν, n = self.degrees_of_freedom, self.dim
+        return gammaln(0.5 * ν) - gammaln(0.5 * (ν + n)) + 0.5 * n * jnp.log(jnp.pi * ν)
+
+
+class UserDistribution(AbstractDistribution):
+    """A distribution given by the user's own functions of a key, and of a flat position of `size` coordinates.
+
+    `log_density_of` must hold all its constants where a marginal likelihood is asked for: nothing checks that it is the
+    log density of what `sample_of` draws. Both see arrays as parameters if they are `jax.tree_util.Partial`s.
+    """
+
+    size: int = eqx.field(static=True)
+    sample_of: Callable[..., Any] = eqx.field(converter=as_pytree)
+    log_density_of: Callable[..., Any] = eqx.field(converter=as_pytree)
+
+    @property
+    def dim(self):
+        return self.size
+
+    def noise(self, key):
+        return key
+
+    def draw(self, noise):
+        return self.sample_of(noise)
+
+    def log_density(self, x):
+        return jnp.asarray(self.log_density_of(x), dtype=x.dtype)
+
+    def log_normaliser(self):
+        return 0.0

@@ -35,9 +35,10 @@ def importance_sample(
     """Independent draws from q, shape (num_draws, n), and their log importance weights log π − log q.
 
     The weights lack the normalising constants of π and, as `log_density` does, of q: only their ratios have a meaning,
-    and log w(y) − log w(x) is the log acceptance ratio of an `Independent` move from x to y.
+    and log w(y) − log w(x) is the log acceptance ratio of an `Independent` move from x to y. With q's `log_normaliser`
+    added, their mean estimates π's (`gadabout.monte_carlo.importance`).
     """
-    draws = jax.vmap(lambda key: distribution.draw(distribution.noise(key)))(jax.random.split(key, num_draws))
+    draws = jax.vmap(distribution.sample)(jax.random.split(key, num_draws))
     return draws, jax.vmap(lambda x: log_importance_weight(distribution, target.at(x)))(draws)
 
 

@@ -1,5 +1,7 @@
 """Gaussian mixtures: a distribution to propose from, and a random walk that takes each place's own shape."""
 
+import math
+
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
@@ -33,6 +35,9 @@ class GaussianMixture(AbstractDistribution):
 
     def log_density(self, x):
         return jax.nn.logsumexp(self.log_joint(x))
+
+    def log_normaliser(self):
+        return 0.5 * self.dim * math.log(2 * math.pi) + jnp.log(jnp.sum(self.weights))
 
     def log_joint(self, x: Float[Array, " n"]) -> Float[Array, " K"]:
         """log w_j + log N(x | μ_j, L_j L_jᵀ), up to one constant for all j."""

@@ -1,0 +1,111 @@
+"""Plain Monte Carlo: an average of independent draws, with its standard error (lectures, "The Monte Carlo method")."""
+
+import warnings
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Key, PyTree
+
+from gadabout.proposals import AbstractDistribution
+
+
+class Estimate(NamedTuple):
+    """An estimate with its standard error, both with the shape of what is estimated."""
+
+    value: Float[np.ndarray, "*shape"]
+    standard_error: Float[np.ndarray, "*shape"]
+
+
+class ErrorSplit(NamedTuple):
+    """The expected squared error of an estimator and its two parts, each with the estimator's shape."""
+
+    mean_squared_error: Float[np.ndarray, "*shape"]
+    squared_bias: Float[np.ndarray, "*shape"]
+    variance: Float[np.ndarray, "*shape"]
+    bias: Estimate
+    """the bias with its sign, and its standard error: √(variance / replicates)"""
+
+
+def plain(
+    key: Key[Array, ""],
+    distribution: AbstractDistribution | Callable[..., PyTree],
+    f: Callable[..., Any],
+    num_draws: int,
+) -> Estimate:
+    r"""$\hat f = \tfrac1M\sum_m f(\theta_m)$, $\theta_m \sim p$ independent, with standard error $s_f/\sqrt M$.
+
+    $s_f^2 = \tfrac1{M-1}\sum_m (f(\theta_m) - \hat f)^2$ estimates the variance of f, of whatever dimension θ is
+    (lectures, "Accuracy of Monte Carlo").
+
+    Args:
+        key: all randomness comes from it; the same key gives the same estimate.
+        distribution: p, one of the library's distributions or a function of a key that returns one draw.
+        f: a function of one draw that returns a number or an array of any shape.
+        num_draws: M, at least 2.
+
+    Raises:
+        ValueError: if `num_draws` is out of range.
+    """
+    at_least("num_draws", num_draws, 2)
+    sample = distribution.sample if isinstance(distribution, AbstractDistribution) else distribution
+    return average(evaluate(f, jax.vmap(sample)(jax.random.split(key, num_draws))))
+
+
+def average(values: Float[Array, "draws *shape"] | np.ndarray) -> Estimate:
+    """The mean over the leading axis of independent values, shape (M, *shape), with its standard error.
+
+    Raises ValueError for fewer than two values.
+    """
+    values = np.asarray(values, dtype=float)
+    if values.ndim == 0 or len(values) < 2:
+        raise ValueError(f"values must have a leading axis of at least 2 independent draws, got shape {values.shape}")
+    with np.errstate(invalid="ignore"):  # values that are not finite make an estimate that is not
+        return Estimate(values.mean(0), values.std(0, ddof=1) / np.sqrt(len(values)))
+
+
+def error_split(estimates: Float[Array, "replicates *shape"] | np.ndarray, truth: Any) -> ErrorSplit:
+    r"""The mean squared error of independent replicates of an estimate, split into squared bias and variance.
+
+    $\tfrac1R\sum_r (\hat f_r - f)^2 = (\bar f - f)^2 + \tfrac1R\sum_r (\hat f_r - \bar f)^2$, exactly. Where the
+    estimates average M draws from q ≠ p, the first part tends to $(E_q f - E_p f)^2$, which no number of draws lessens,
+    and the second to $\mathrm{Var}_q f/M$ (lectures, "Accuracy of Monte Carlo"). The first part is estimated too high
+    by variance/R.
+
+    Args:
+        estimates: R replicates of shape (R, *shape), R at least 2.
+        truth: what they estimate, of shape (*shape).
+
+    Raises:
+        ValueError: if there are fewer than two replicates, or `truth` has another shape.
+    """
+    replicates = np.asarray(estimates, dtype=float)
+    mean, standard_error = average(replicates)
+    if np.shape(truth) != mean.shape:
+        raise ValueError(f"truth must have the shape {mean.shape} of one estimate, got {np.shape(truth)}")
+    bias = np.asarray(mean - truth)
+    squared_error = np.mean((replicates - np.asarray(truth)) ** 2, axis=0)
+    return ErrorSplit(squared_error, bias**2, replicates.var(0), Estimate(bias, standard_error))
+
+
+def evaluate(f: Callable[..., Any], draws: PyTree) -> Float[np.ndarray, "draws *shape"]:
+    """f at each draw; warns where it is not finite, naming the first such draw."""
+    values = np.asarray(jax.vmap(lambda draw: jnp.asarray(f(draw), dtype=float))(draws))
+    finite = np.isfinite(values).reshape(len(values), -1).all(1)
+    if not finite.all():
+        first = jax.tree.map(lambda leaf: np.asarray(leaf[int(np.argmin(finite))]), draws)
+        warnings.warn(
+            f"f is not finite at {(~finite).sum()} of {len(values)} draws, the first of them {first}; "
+            "the estimate is not finite either",
+            stacklevel=3,
+        )
+    return values
+
+
+def at_least(argument: str, value: int, lowest: int) -> int:
+    """The value, if it is a whole number of at least `lowest`; otherwise a ValueError that names the argument."""
+    if not (isinstance(value, int) and not isinstance(value, bool) and value >= lowest):
+        raise ValueError(f"{argument} must be a whole number of at least {lowest}, got {value!r}")
+    return value
