@@ -59,6 +59,7 @@ def block(sampler: Sampler, indices: Sequence[int], *, takes_discrete: bool = Fa
     Raises:
         ValueError: if the indices are not different whole numbers from 0 on.
     """
+    _check((sampler,))
     kernel = Partial(_block, sampler.make_kernel, indices=tuple(int(i) for i in indices))
     discrete = sampler.takes_discrete or takes_discrete
     adaptation = OfPart(0, sampler.adaptation)
@@ -68,6 +69,9 @@ def block(sampler: Sampler, indices: Sequence[int], *, takes_discrete: bool = Fa
 def _check(samplers: tuple[Sampler, ...]) -> None:
     if not samplers:
         raise ValueError("give at least one sampler, such as rwm()")
+    for sampler in samplers:
+        if sampler.bias:
+            raise ValueError(f"{sampler.name} keeps more than a point between its moves, and cannot be a part")
 
 
 def _of(samplers: tuple[Sampler, ...], name: str, kernel: Partial, adaptation: Together) -> Sampler:

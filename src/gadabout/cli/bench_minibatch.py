@@ -1,0 +1,134 @@
+"""`gadabout bench bias`, `held-out` and `minibatch`: chains on minibatches beside what is known."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from gadabout.cli.counts import whole
+from gadabout.cli.destinations import check_file, save_json
+from gadabout.cli.errors import CliError
+
+Json = Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Save the figures as JSON.")]
+
+
+def bias(
+    chains: Annotated[int, typer.Option(parser=whole("--chains", 1), metavar="N", help="Chains.")] = 100,
+    draws: Annotated[
+        int, typer.Option(parser=whole("--draws", 40), metavar="N", help="Draws of each chain, every tenth kept.")
+    ] = 4_000,
+    json_file: Json = None,
+) -> None:
+    """Bias of chains without rejection at three step sizes, on a Gaussian regression whose posterior is known."""
+    _float64(json_file)
+    from gadabout.benchmarks.stochastic_gradient import BATCH, ROWS, bias_table
+
+    rows = list(bias_table(chains, draws))
+    headings = ("sampler", "step size", "mean: off by (error), in sd", "variance: share of the true one (error)")
+    cells = [
+        (row["method"], f"{row['step_size']:.3g}", _pairs(row, "mean", "+.3f"), _pairs(row, "variance", ".3f"))
+        for row in rows
+    ]
+    _show(f"{ROWS} rows, batches of {BATCH}; {chains} chains of {draws} draws", headings, cells)
+    _save(rows, json_file)
+
+
+def held_out(
+    draws: Annotated[
+        int, typer.Option(parser=whole("--draws", 1), metavar="N", help="Draws of each chain, every 25th kept.")
+    ] = 2_000,
+    seed: Annotated[int, typer.Option(parser=whole("--seed", 0, 2**32 - 1), metavar="N", help="Seed.")] = 0,
+    data_home: Annotated[Path | None, typer.Option(metavar="DIR", help="Folder of data files.")] = None,
+    json_file: Json = None,
+) -> None:
+    """Predictive log loss on every fifth row of caravan: SGLD and pSGLD on batches of 100 beside a long gadMALA run."""
+    _float64(json_file)
+    from gadabout.benchmarks.stochastic_gradient import held_out as measure
+
+    try:
+        rows = list(measure(draws, seed, data_home))
+    except (ValueError, RuntimeError, ImportError) as error:
+        raise CliError(str(error)) from error
+    headings = ("sampler", "log loss", "ratio", "of mean", "mean sd", "iterations", "rows/grad", "seconds")
+    cells = [
+        (
+            row["sampler"],
+            f"{row['log_loss']:.5f}",
+            f"{row['ratio']:.4f}",
+            f"{row['log_loss_of_mean']:.5f}",
+            f"{row['mean_sd']:.3f}",
+            f"{row['iterations']:,}",
+            f"{row['rows_per_gradient']:,}",
+            f"{row['seconds']:.1f}",
+        )
+        for row in rows
+    ]
+    _show("caravan, every fifth row held out, 4 chains", headings, cells)
+    _save(rows, json_file)
+
+
+def minibatch(
+    rows: Annotated[
+        list[str] | None,
+        typer.Option("--rows", metavar="N", help="Rows of the file; once or more. 100000 and 10000000 if none."),
+    ] = None,
+    json_file: Json = None,
+) -> None:
+    """Memory of SGLD with control variates on memory-mapped files of different length, each in its own process."""
+    numbers = [whole("--rows", 1_000, 10**9)(text) for text in rows or ["100000", "10000000"]]
+    _float64(json_file)
+    from gadabout.benchmarks.stochastic_gradient import memory
+
+    try:
+        found = [memory(number) for number in numbers]
+    except (OSError, RuntimeError) as error:
+        raise CliError(str(error)) from error
+    headings = ("rows", "file MiB", "before MiB", "at most MiB", "added MiB", "seconds")
+    cells = [
+        (
+            f"{row['rows']:,}",
+            *(
+                f"{size / 2**20:.1f}"
+                for size in (
+                    row["file_bytes"],
+                    row["private_bytes_before"],
+                    row["private_bytes"],
+                    row["private_bytes"] - row["private_bytes_before"],
+                )
+            ),
+            f"{row['seconds']:.1f}",
+        )
+        for row in found
+    ]
+    _show("Private memory (RssAnon), the pages of the mapped file not counted", headings, cells)
+    _save(found, json_file)
+
+
+def _float64(json_file: Path | None) -> None:
+    if json_file is not None:
+        check_file("--json", json_file)
+    import jax
+
+    jax.config.update("jax_enable_x64", True)
+
+
+def _pairs(row: dict[str, Any], name: str, form: str) -> str:
+    values = zip(row[name], row[f"{name}_error"], strict=True)
+    return "  ".join(f"{value:{form}} ({error:.3f})" for value, error in values)
+
+
+def _show(title: str, headings: tuple[str, ...], cells: list[tuple[str, ...]]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(title=title, title_justify="left")
+    for i, heading in enumerate(headings):
+        table.add_column(heading, justify="left" if i == 0 else "right", no_wrap=i == 0)
+    for row in cells:
+        table.add_row(*row)
+    Console().print(table)
+
+
+def _save(rows: list[dict[str, Any]], json_file: Path | None) -> None:
+    if json_file is not None:
+        save_json(json_file, rows)
