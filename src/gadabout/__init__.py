@@ -2,6 +2,7 @@
 
 from importlib.metadata import version
 
+from gadabout import finite, monte_carlo
 from gadabout.adaptations import (
     AcceptanceRate,
     CholeskyMoments,
@@ -64,6 +65,7 @@ from gadabout.proposals import (
     MixtureWalk,
     RandomWalk,
     StudentT,
+    UserDistribution,
     UserProposal,
     importance_sample,
     log_importance_weight,
@@ -111,6 +113,7 @@ __all__ = [
     "StudentT",
     "Target",
     "Together",
+    "UserDistribution",
     "UserProposal",
     "am",
     "barker",
@@ -119,6 +122,7 @@ __all__ = [
     "check_step_sizes",
     "constant",
     "cycle",
+    "finite",
     "fisher_mala",
     "gad",
     "gad_mala",
@@ -136,6 +140,7 @@ __all__ = [
     "mix",
     "mixture_independence",
     "mixture_walk",
+    "monte_carlo",
     "nuts",
     "polynomial",
     "predictive",

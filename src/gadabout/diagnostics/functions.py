@@ -41,7 +41,8 @@ def diagnose(tree: xr.DataTree, f: Callable[[Any], Any], *, superchains: int | N
         table[f"ess_{method}"] = array_stats.ess(values, method=method, **prob, **axes) if enough else nothing
     for name, method in (("rhat", "rank"), ("rhat_classical", "identity")):
         judged = enough and num_chains > 1
-        table[name] = array_stats.rhat(values, method=method, **axes) if judged else nothing
+        with np.errstate(divide="ignore", invalid="ignore"):  # chains that each stand still give infinity or NaN
+            table[name] = array_stats.rhat(values, method=method, **axes) if judged else nothing
     if superchains is not None:
         if superchains < 1 or num_chains % superchains:
             raise ValueError(f"superchains must divide the number of chains, {num_chains}; got {superchains}")
