@@ -62,10 +62,9 @@ def _mnist(target: str) -> list[Method]:
         "gadMALAf", lambda: gad_mala(learning_rate=1e-5), num_warmup=50_000, published="gadMALAf", together=True
     )
     mala_row = Method("MALA", lambda: mala(target_acceptance=0.54), published="MALA", together=True)
+    hmc_rows = [_hmc(20, num_repeats=1)]
     if target == "mnist-56-as-published":
-        hmc_rows = [_hmc(steps, together=True, num_repeats=2) for steps in (5, 10, 20)]
-    else:
-        hmc_rows = [_hmc(20, num_repeats=1)]
+        hmc_rows = [_hmc(5, together=True, num_repeats=2), _hmc(10, num_repeats=1), *hmc_rows]
     return [
         gad,
         mala_row,
