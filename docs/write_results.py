@@ -79,9 +79,7 @@ def gradients(rows: list[dict[str, Any]]) -> str:
     """NUTS's gradient evaluations for each draw of the sampling phase."""
     lines = ["| Target | unit metric | adapted metric |", "| --- | ---: | ---: |"]
     for target in dict.fromkeys(row["target"] for row in rows):
-        found = {
-            row["method"]: f"{row['ours']['gradients_per_draw']:,.0f}" for row in rows if row["target"] == target
-        }
+        found = {row["method"]: f"{row['ours']['gradients_per_draw']:,.0f}" for row in rows if row["target"] == target}
         names = ("NUTS, unit metric", "NUTS, adapted metric")
         lines.append(f"| {' | '.join([target, *(found.get(name, '') for name in names)])} |")
     return "\n".join(lines)

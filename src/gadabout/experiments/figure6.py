@@ -7,7 +7,7 @@ from gadabout.experiments.traces import log_target_figure
 
 
 def run(session: Session) -> Outcome:
-    """A panel for each of the paper's six methods, on both posteriors; the published traces are of the first."""
+    """A panel for each of the paper's six methods, and those that ran on the right labels too."""
     titles = {
         "mnist-56-as-published": "MNIST 5 against 6 as published: 497 sixes labelled as fives",
         "mnist-56": "MNIST 5 against 6, correctly labelled",
