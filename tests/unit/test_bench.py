@@ -31,3 +31,18 @@ def test_unknown_target(command):
     result = CliRunner().invoke(app, ["bench", *command, "nowhere"])
     assert result.exit_code == 2
     assert "nowhere" in result.stderr
+
+
+def test_memory_of_a_mapped_file(tmp_path):
+    arguments = ["bench", "minibatch", "--rows", "2000", "--json", str(tmp_path / "memory.json")]
+    result = CliRunner().invoke(app, arguments)
+    assert result.exit_code == 0, result.output
+    (row,) = json.loads((tmp_path / "memory.json").read_text())
+    assert row["rows"] == 2000
+    assert row["private_bytes"] > row["private_bytes_before"] > 0
+
+
+def test_too_few_rows():
+    result = CliRunner().invoke(app, ["bench", "minibatch", "--rows", "10"])
+    assert result.exit_code == 2
+    assert "--rows" in result.stderr

@@ -123,10 +123,11 @@ class _Driver:
 
     def fail(self, stage: str, chunk: Chunk, store: Store) -> None:
         """Ends the run at a chunk in which a position became infinite or NaN; draws from there on are not kept."""
-        chains = np.flatnonzero(~np.asarray(chunk.tally.finite)).tolist()
+        lost = np.flatnonzero(~np.asarray(chunk.tally.finite)).tolist()
+        chains = "all chains" if len(lost) == np.size(chunk.tally.finite) else f"chains {lost}"
         store.drop_nonfinite(loop.POSITION, chunk.draws)
         self.history.failure = (
-            f"the positions of chains {chains} are infinite or NaN since the {stage} stage; "
+            f"the positions of {chains} are infinite or NaN since the {stage} stage; "
             f"{store.filled} draws of that stage are kept: use a smaller step size, or another start"
         )
 
