@@ -49,7 +49,7 @@ def held_out(
         rows = list(measure(draws, seed, data_home))
     except (ValueError, RuntimeError, ImportError) as error:
         raise CliError(str(error)) from error
-    headings = ("sampler", "log loss", "ratio", "of mean", "mean sd", "iterations", "rows/grad", "seconds")
+    headings = ("sampler", "log loss", "ratio", "of mean", "mean sd", "iterations", "rows", "s")
     cells = [
         (
             row["sampler"],
