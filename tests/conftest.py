@@ -1,5 +1,6 @@
 """The suite runs in float64; a test that wants float32 says so. Data sets are read through the project's loader."""
 
+import gc
 import os
 from pathlib import Path
 
@@ -18,3 +19,19 @@ def data_home() -> Path:
     if not folder.is_dir():
         pytest.skip(f"no data sets: set GADABOUT_DATA to their folder, or put them at {SHARED}")
     return folder
+
+
+MAPPINGS = Path("/proc/self/maps")
+MOST_MAPPINGS = 30_000
+
+
+@pytest.fixture(autouse=True)
+def _compiled_programs_fit():
+    """Forgets compiled programs before the process has too many memory mappings.
+
+    Every `sample()` of a new shape leaves some 500, Linux allows 65,530, and beyond that compilation crashes.
+    """
+    yield
+    if MAPPINGS.exists() and MAPPINGS.read_bytes().count(b"\n") > MOST_MAPPINGS:
+        jax.clear_caches()
+        gc.collect()
