@@ -2,6 +2,8 @@
 
 from importlib import import_module
 
+import jax
+
 from gadabout.experiments.session import Session, Unit, Watcher
 from gadabout.experiments.table import Outcome
 
@@ -12,5 +14,10 @@ EXPERIMENTS = tuple(f"table{i}" for i in range(1, 8)) + tuple(f"figure{i}" for i
 
 
 def run(name: str, session: Session) -> Outcome:
-    """Makes the experiment called `name`, one of EXPERIMENTS, and returns what came of it."""
+    """Makes the experiment called `name`, one of EXPERIMENTS, and returns what came of it.
+
+    Forgets the compiled programs of the one before: all of them together come near the number of memory mappings that
+    a process may have.
+    """
+    jax.clear_caches()
     return import_module(f"gadabout.experiments.{name}").run(session)
