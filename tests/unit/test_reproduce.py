@@ -14,8 +14,8 @@ from gadabout.experiments.methods import Method, methods
 from gadabout.experiments.published import PAPER, SLIDES
 from gadabout.experiments.table import markdown, table
 
-ALONE = Method("RWM", rwm, num_warmup=60, num_draws=80, published="RWM")
-TOGETHER = Method("HMC-5", lambda: hmc(5), num_warmup=60, num_draws=80, published="HMC-5", together=True)
+ALONE = Method("RWM", rwm, num_warmup=60, num_draws=80)
+TOGETHER = Method("HMC-5", lambda: hmc(5), num_warmup=60, num_draws=80, together=True)
 TABLES = {"neal", "caravan", "australian", "ripley", "pima", "heart", "german", "mnist-56-as-published"}
 
 
@@ -101,7 +101,7 @@ def test_a_table_of_fewer_repeats_uses_the_first_of_them(tmp_path, small):
 
 
 def test_one_hmc_is_printed_and_the_papers_own(tmp_path, monkeypatch):
-    rows = [dataclasses.replace(TOGETHER, label=f"HMC-{k}", published=f"HMC-{k}", together=False) for k in (5, 10, 20)]
+    rows = [dataclasses.replace(TOGETHER, label=f"HMC-{k}", together=False) for k in (5, 10, 20)]
     monkeypatch.setattr(session, "methods", lambda target: rows)
     outcome = table(Session(tmp_path), "small", {"neal": "Neal"}, num_repeats=1)
     best = max(outcome.rows, key=lambda row: row["ours"]["min_ess_per_second"]["mean"])["method"]

@@ -53,10 +53,10 @@ def proposal_variance(kernel: Any) -> Any:
     return kernel.proposal.factor.variance
 
 
-def count(argument: str, value: int) -> int:
-    """The value, if it is a whole number of at least 1."""
-    if not (isinstance(value, int) and not isinstance(value, bool) and value >= 1):
-        raise ValueError(f"{argument} must be a whole number of at least 1, got {value!r}")
+def count(argument: str, value: int, lowest: int = 1) -> int:
+    """The value, if it is a whole number of at least `lowest`."""
+    if not (isinstance(value, int) and not isinstance(value, bool) and value >= lowest):
+        raise ValueError(f"{argument} must be a whole number of at least {lowest}, got {value!r}")
     return value
 
 

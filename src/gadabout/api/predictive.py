@@ -11,6 +11,7 @@ import xarray as xr
 from jaxtyping import Array, PyTree
 
 from gadabout.api.checks import check_counts, check_function
+from gadabout.diagnostics import positions
 
 ROWS = 8_192
 """rows that go to the device at once"""
@@ -75,9 +76,7 @@ def _summed(function: Callable, positions: PyTree, rows: PyTree, log: bool) -> A
 def _positions(draws: Any) -> PyTree:
     """Positions along one leading axis."""
     if isinstance(draws, xr.DataTree):
-        posterior = draws["posterior"] if "posterior" in draws.children else draws
-        draws = {str(name): variable.values for name, variable in posterior.data_vars.items()}
-        draws = draws["x"] if set(draws) == {"x"} else draws
+        draws = positions(draws["posterior"] if "posterior" in draws.children else draws)
     leaves = jax.tree.leaves(draws)
     if not leaves or any(np.ndim(leaf) < 2 or np.shape(leaf)[:2] != np.shape(leaves[0])[:2] for leaf in leaves):
         raise ValueError(

@@ -1,9 +1,12 @@
-"""Saving a result: nothing under the final name until it is complete."""
+"""Saving: nothing under the final name until it is complete."""
 
 import os
 import shutil
 import tempfile
+import uuid
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import xarray as xr
@@ -43,3 +46,14 @@ def save(tree: xr.DataTree, path: Path) -> None:
     finally:
         if partial is not None:
             shutil.rmtree(partial, ignore_errors=True)
+
+
+@contextmanager
+def whole_file(path: Path) -> Iterator[Path]:
+    """Yields a temporary name in the same folder, which becomes `path` once the block ends without an error."""
+    partial = path.with_name(f".{uuid.uuid4().hex}{path.suffix}")
+    try:
+        yield partial
+        os.replace(partial, path)
+    finally:
+        partial.unlink(missing_ok=True)

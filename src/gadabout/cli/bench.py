@@ -7,8 +7,8 @@ import typer
 
 from gadabout.cli import bench_minibatch
 from gadabout.cli.counts import whole
-from gadabout.cli.destinations import check_file, save_json
 from gadabout.cli.errors import CliError
+from gadabout.cli.measurements import in_float64, save, show_table
 
 bench = typer.Typer(help="Measurements, made in one run on one machine and told as ratios.")
 
@@ -38,38 +38,17 @@ def overhead(
     json_file: Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Save the figures as JSON.")] = None,
 ) -> None:
     """Time per iteration of `sample()` beside a hand-written scan of gadMALA fast, one chain, float64."""
-    if json_file is not None:
-        check_file("--json", json_file)
-    import jax
-
-    jax.config.update("jax_enable_x64", True)
-    from rich.console import Console
-    from rich.table import Table
-
+    in_float64(json_file)
     from gadabout.benchmarks.overhead import overhead as measure
 
     try:
         rows = measure(targets or ["neal", "german"], iterations, repeats, data_home)
     except (ValueError, RuntimeError, ImportError) as error:
         raise CliError(str(error)) from error
-    table = Table(title=f"gadMALA fast, {iterations} iterations a phase, median of {repeats}", title_justify="left")
     headings = ("target", "phase", "µs/iter", "by hand", "ratio (range)", "compile s", "by hand")
-    for i, heading in enumerate(headings):
-        table.add_column(heading, justify="left" if i < 2 else "right")
-    for row in rows:
-        low, high = row["ratio_range"]
-        table.add_row(
-            row["target"],
-            row["phase"],
-            f"{row['sample_us']:.2f}",
-            f"{row['by_hand_us']:.2f}",
-            f"{row['ratio']:.2f} ({low:.2f}–{high:.2f})",
-            f"{row['sample_compile_s']:.1f}",
-            f"{row['by_hand_compile_s']:.1f}",
-        )
-    Console().print(table)
-    if json_file is not None:
-        save_json(json_file, rows)
+    title = f"gadMALA fast, {iterations} iterations a phase, median of {repeats}"
+    show_table(title, headings, map(_overhead_cells, rows), left=2, whole=0)
+    save(rows, json_file)
 
 
 @bench.command("samplers")
@@ -87,11 +66,7 @@ def samplers(
     json_file: Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Save the figures as JSON.")] = None,
 ) -> None:
     """All exact samplers side by side: q, the smallest of bulk ESS and ESS of (x - mean)^2, per second and gradient."""
-    if json_file is not None:
-        check_file("--json", json_file)
-    import jax
-
-    jax.config.update("jax_enable_x64", True)
+    in_float64(json_file)
     from gadabout.benchmarks.samplers import samplers as measure
     from gadabout.cli.progress import working
 
@@ -104,27 +79,37 @@ def samplers(
             _show_samplers(name, found, chains, draws)
     except (ValueError, RuntimeError, ImportError) as error:
         raise CliError(str(error)) from error
-    if json_file is not None:
-        save_json(json_file, rows)
+    save(rows, json_file)
+
+
+def _overhead_cells(row: dict[str, Any]) -> tuple[str, ...]:
+    low, high = row["ratio_range"]
+    return (
+        row["target"],
+        row["phase"],
+        f"{row['sample_us']:.2f}",
+        f"{row['by_hand_us']:.2f}",
+        f"{row['ratio']:.2f} ({low:.2f}–{high:.2f})",
+        f"{row['sample_compile_s']:.1f}",
+        f"{row['by_hand_compile_s']:.1f}",
+    )
 
 
 def _show_samplers(name: str, rows: list[dict[str, Any]], chains: int, draws: int) -> None:
-    from rich.console import Console
-    from rich.table import Table
-
-    table = Table(title=f"{name}: {chains} chains of {draws} draws, warm-up counted", title_justify="left")
     headings = ("sampler", "accept", "q", "q/s", "q/1000 grad", "R-hat", "seconds")
-    for i, heading in enumerate(headings):
-        table.add_column(heading, justify="left" if i == 0 else "right", no_wrap=True)
-    for row in sorted(rows, key=lambda row: -row["q_per_second"]):
-        per_gradient, r_hat = row["q_per_gradient"], row["rhat_max"]
-        table.add_row(
-            row["sampler"],
-            f"{row['acceptance_rate']:.2f}",
-            f"{row['q']:,.0f}",
-            f"{row['q_per_second']:,.0f}",
-            "no gradient" if per_gradient is None else f"{1000 * per_gradient:,.2f}",
-            "" if r_hat is None else f"{r_hat:.3f}",
-            f"{row['seconds']:.1f}",
-        )
-    Console().print(table)
+    best_first = sorted(rows, key=lambda row: -row["q_per_second"])
+    title = f"{name}: {chains} chains of {draws} draws, warm-up counted"
+    show_table(title, headings, map(_sampler_cells, best_first), whole=len(headings))
+
+
+def _sampler_cells(row: dict[str, Any]) -> tuple[str, ...]:
+    per_gradient, r_hat = row["q_per_gradient"], row["rhat_max"]
+    return (
+        row["sampler"],
+        f"{row['acceptance_rate']:.2f}",
+        f"{row['q']:,.0f}",
+        f"{row['q_per_second']:,.0f}",
+        "no gradient" if per_gradient is None else f"{1000 * per_gradient:,.2f}",
+        "" if r_hat is None else f"{r_hat:.3f}",
+        f"{row['seconds']:.1f}",
+    )

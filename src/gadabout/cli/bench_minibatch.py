@@ -6,8 +6,8 @@ from typing import Annotated, Any
 import typer
 
 from gadabout.cli.counts import whole
-from gadabout.cli.destinations import check_file, save_json
 from gadabout.cli.errors import CliError
+from gadabout.cli.measurements import in_float64, save, show_table
 
 Json = Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Save the figures as JSON.")]
 
@@ -20,7 +20,7 @@ def bias(
     json_file: Json = None,
 ) -> None:
     """Bias of chains without rejection at three step sizes, on a Gaussian regression whose posterior is known."""
-    _float64(json_file)
+    in_float64(json_file)
     from gadabout.benchmarks.stochastic_gradient import BATCH, ROWS, bias_table
 
     rows = list(bias_table(chains, draws))
@@ -29,8 +29,8 @@ def bias(
         (row["method"], f"{row['step_size']:.3g}", _pairs(row, "mean", "+.3f"), _pairs(row, "variance", ".3f"))
         for row in rows
     ]
-    _show(f"{ROWS} rows, batches of {BATCH}; {chains} chains of {draws} draws", headings, cells)
-    _save(rows, json_file)
+    show_table(f"{ROWS} rows, batches of {BATCH}; {chains} chains of {draws} draws", headings, cells)
+    save(rows, json_file)
 
 
 def held_out(
@@ -42,7 +42,7 @@ def held_out(
     json_file: Json = None,
 ) -> None:
     """Predictive log loss on every fifth row of caravan: SGLD and pSGLD on batches of 100 beside a long gadMALA run."""
-    _float64(json_file)
+    in_float64(json_file)
     from gadabout.benchmarks.stochastic_gradient import held_out as measure
 
     try:
@@ -63,8 +63,8 @@ def held_out(
         )
         for row in rows
     ]
-    _show("caravan, every fifth row held out, 4 chains", headings, cells)
-    _save(rows, json_file)
+    show_table("caravan, every fifth row held out, 4 chains", headings, cells)
+    save(rows, json_file)
 
 
 def minibatch(
@@ -76,7 +76,7 @@ def minibatch(
 ) -> None:
     """Memory of SGLD with control variates on memory-mapped files of different length, each in its own process."""
     numbers = [whole("--rows", 1_000, 10**9)(text) for text in rows or ["100000", "10000000"]]
-    _float64(json_file)
+    in_float64(json_file)
     from gadabout.benchmarks.stochastic_gradient import memory
 
     try:
@@ -100,35 +100,10 @@ def minibatch(
         )
         for row in found
     ]
-    _show("Private memory (RssAnon), the pages of the mapped file not counted", headings, cells)
-    _save(found, json_file)
-
-
-def _float64(json_file: Path | None) -> None:
-    if json_file is not None:
-        check_file("--json", json_file)
-    import jax
-
-    jax.config.update("jax_enable_x64", True)
+    show_table("Private memory (RssAnon), the pages of the mapped file not counted", headings, cells)
+    save(found, json_file)
 
 
 def _pairs(row: dict[str, Any], name: str, form: str) -> str:
     values = zip(row[name], row[f"{name}_error"], strict=True)
     return "  ".join(f"{value:{form}} ({error:.3f})" for value, error in values)
-
-
-def _show(title: str, headings: tuple[str, ...], cells: list[tuple[str, ...]]) -> None:
-    from rich.console import Console
-    from rich.table import Table
-
-    table = Table(title=title, title_justify="left")
-    for i, heading in enumerate(headings):
-        table.add_column(heading, justify="left" if i == 0 else "right", no_wrap=i == 0)
-    for row in cells:
-        table.add_row(*row)
-    Console().print(table)
-
-
-def _save(rows: list[dict[str, Any]], json_file: Path | None) -> None:
-    if json_file is not None:
-        save_json(json_file, rows)

@@ -3,7 +3,6 @@
 import json
 import math
 import os
-import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
@@ -47,15 +46,14 @@ def check_store(path: Path) -> None:
 
 @contextmanager
 def complete_file(path: Path) -> Iterator[Path]:
-    """Yields a temporary name in the same folder, which becomes `path` once the block ends without an error."""
-    partial = path.with_name(f".{uuid.uuid4().hex}{path.suffix}")
+    """`whole_file`, with an error of one line where the file cannot be written."""
+    from gadabout.api.save import whole_file
+
     try:
-        yield partial
-        os.replace(partial, path)
+        with whole_file(path) as partial:
+            yield partial
     except OSError as error:
         raise CliError(f"could not write {str(path)!r}: {error}; free some space or choose another place") from error
-    finally:
-        partial.unlink(missing_ok=True)
 
 
 def save_json(path: Path, document: Any) -> None:

@@ -49,7 +49,7 @@ def reproduce(
     if name != "all" and name not in EXPERIMENTS:
         raise CliError(f"NAME {name!r} is no table or figure of the paper; {did_you_mean(name, (*EXPERIMENTS, 'all'))}")
     _check_folder(out)
-    if json_file is not None and json_file.parent.resolve() != out.resolve():
+    if json_file is not None:
         check_file("--json", json_file)
     try:
         document = _make(name, EXPERIMENTS, out, repeats, data_home, quick, progress)

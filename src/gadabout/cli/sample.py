@@ -1,6 +1,5 @@
 """`gadabout sample`: from the arguments to draws, a summary, and the files that were asked for."""
 
-import json
 import sys
 import warnings
 from enum import StrEnum
@@ -10,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from gadabout.cli.counts import whole
-from gadabout.cli.destinations import check_file, check_plot, check_store, complete_file
+from gadabout.cli.destinations import check_file, check_plot, check_store, complete_file, save_json
 from gadabout.cli.errors import INTERRUPTED, CliError, one_line
 
 
@@ -162,8 +161,7 @@ def _write(tree: Any, summary: Any, name: str, sampler: Any, json_file: Path | N
     from gadabout.cli.summary import figures
 
     if json_file is not None:
-        with complete_file(json_file) as partial:
-            partial.write_text(json.dumps(figures(tree, summary, name), indent=2, allow_nan=False) + "\n")
+        save_json(json_file, figures(tree, summary, name))
     if plot is not None:
         from gadabout.cli.plot import save_plot
 

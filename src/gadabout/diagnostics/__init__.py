@@ -1,7 +1,7 @@
 """How good the draws are: what well-kept libraries lack, and one table of what they give."""
 
-from gadabout.diagnostics.functions import diagnose, evaluate
+from gadabout.diagnostics.functions import diagnose, evaluate, positions
 from gadabout.diagnostics.initial_monotone import initial_monotone_ess
 from gadabout.diagnostics.summary import ess_table, rhat, spread
 
-__all__ = ["diagnose", "ess_table", "evaluate", "initial_monotone_ess", "rhat", "spread"]
+__all__ = ["diagnose", "ess_table", "evaluate", "initial_monotone_ess", "positions", "rhat", "spread"]

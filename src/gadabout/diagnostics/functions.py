@@ -54,6 +54,10 @@ def diagnose(tree: xr.DataTree, f: Callable[[Any], Any], *, superchains: int | N
 
 def evaluate(tree: xr.DataTree, f: Callable[[Any], Any]) -> np.ndarray:
     """f at every draw, shape (chain, draw, ...)."""
-    position: Any = {name: np.asarray(array.values) for name, array in tree["posterior"].data_vars.items()}
-    position = position["x"] if list(position) == ["x"] else position
-    return np.asarray(jax.jit(jax.vmap(jax.vmap(f)))(position), float)
+    return np.asarray(jax.jit(jax.vmap(jax.vmap(f)))(positions(tree["posterior"])), float)
+
+
+def positions(posterior: xr.DataTree) -> Any:
+    """All draws as positions with leading axes (chain, draw): a dict by variable, or the bare array if `x` is alone."""
+    draws = {str(name): np.asarray(variable.values) for name, variable in posterior.data_vars.items()}
+    return draws["x"] if list(draws) == ["x"] else draws

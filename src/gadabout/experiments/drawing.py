@@ -1,7 +1,5 @@
 """What the figures share: a canvas, a picture that is written whole or not at all, and the measures of likeness."""
 
-import os
-import uuid
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -13,6 +11,7 @@ from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.ticker import MaxNLocator
 
+from gadabout.api.save import whole_file
 from gadabout.experiments.repeats import Repeat
 
 OURS, TRUTH, SECOND, MUTED = "#0072B2", "#009E73", "#D55E00", "#888888"
@@ -30,25 +29,14 @@ def canvas(width: float, height: float) -> Figure:
 def save(figure: Figure, path: Path) -> Path:
     """Writes a picture, complete or not at all."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(f".{uuid.uuid4().hex}{path.suffix}")
-    try:
+    with whole_file(path) as partial:
         figure.savefig(partial, dpi=130)
-        os.replace(partial, path)
-    finally:
-        partial.unlink(missing_ok=True)
     return path
 
 
 def markdown(title: str, text: Iterable[str], picture: Path) -> str:
     """The section of a figure: heading, paragraphs, picture."""
     return "\n\n".join([f"## {title}", *text, f"![{title}]({picture.name})"]) + "\n"
-
-
-def table(headings: Iterable[str], lines: Iterable[Iterable[str]]) -> str:
-    """A Markdown table, its first column to the left and the others to the right."""
-    headings = list(headings)
-    rows = [headings, ["---", *["---:"] * (len(headings) - 1)], *lines]
-    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 
 
 def heading(axes: Axes, text: str) -> None:

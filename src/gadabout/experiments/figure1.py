@@ -13,7 +13,7 @@ from gadabout.experiments.methods import Method
 from gadabout.experiments.published import FIGURE_1_BETA, FIGURE_1_EIGENVALUES
 from gadabout.experiments.repeats import Repeat
 from gadabout.experiments.session import Session
-from gadabout.experiments.table import Outcome
+from gadabout.experiments.table import Outcome, markdown_table
 
 SEEDS = 24
 FLAT, SMOOTH = "correlated-2d", "gp-51d"
@@ -167,4 +167,4 @@ def _markdown(measures: dict[str, Any], picture) -> str:
         f"eigenvalues, scaled, run from {smooth['learned_eigenvalues'][0]:.4f} to "
         f"{smooth['learned_eigenvalues'][1]:.2f}. The contours are those of the seed with the median β."
     )
-    return drawing.markdown("Figure 1", [drawing.table(headings, lines), text], picture)
+    return drawing.markdown("Figure 1", [markdown_table(headings, lines), text], picture)

@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 from gadabout.experiments import drawing
 from gadabout.experiments.drawing import OURS, TRUTH
 from gadabout.experiments.session import Session
-from gadabout.experiments.table import Outcome
+from gadabout.experiments.table import Outcome, markdown_table
 
 TRACES = ("AM, as run", "gadRWM", "HMC-20", "gadMALAf")
 DIAGONALS = ("AM, as run", "gadRWM", "gadMALAe", "gadMALAf")
@@ -64,5 +64,5 @@ def _markdown(measures: dict[str, Any], picture) -> str:
         "Neal's Gaussian. The diagonal of L against the standard deviations 0.01, 0.02, …, 1 (the paper shows it and "
         "prints no figure):"
     )
-    table = drawing.table(("Method", "correlation", "relative distance to a multiple"), lines)
+    table = markdown_table(("Method", "correlation", "relative distance to a multiple"), lines)
     return drawing.markdown("Figure 2", [text, table], picture)

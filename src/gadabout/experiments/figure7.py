@@ -6,7 +6,7 @@ import numpy as np
 
 from gadabout.experiments import drawing
 from gadabout.experiments.session import Session
-from gadabout.experiments.table import Outcome
+from gadabout.experiments.table import Outcome, markdown_table
 
 PIXELS = 28 * 28
 TITLES = {"mnist-56-as-published": "as published: 497 sixes labelled as fives", "mnist-56": "correctly labelled"}
@@ -61,4 +61,4 @@ def _markdown(measures: dict[str, Any], picture) -> str:
         "The paper: at the border, where pixels take no part in the classification, gadMALAf learns a much higher "
         "variance, close to the prior's (whose standard deviation is 1). Brighter is larger."
     )
-    return drawing.markdown("Figure 7", [text, drawing.table(headings, lines)], picture)
+    return drawing.markdown("Figure 7", [text, markdown_table(headings, lines)], picture)

@@ -17,8 +17,6 @@ class Method:
     sampler: Callable[[], Sampler]
     num_warmup: int = ADAPTING
     num_draws: int = COLLECTED
-    published: str | None = None
-    """the published row it is compared with"""
     together: bool = False
     """whether the repeats run as vectorised chains, each with its own θ, and one chain alone is timed"""
     num_repeats: int | None = None
@@ -27,6 +25,11 @@ class Method:
     """whether chains start at 0, not at a draw from N(0, I)"""
     keep_factor: bool = False
     """whether a repeat keeps the whole learned factor and the last β, not only the factor's diagonal"""
+
+    @property
+    def published(self) -> str:
+        """The published row it is compared with: its label, without what tells variants of a method apart."""
+        return self.label.partition(",")[0]
 
     @property
     def scale(self) -> float:
@@ -43,13 +46,13 @@ def _usual(target: str) -> list[Method]:
     diagonal = "diagonal" if target == "neal" else "dense"
     slow = target == "caravan"
     return [
-        Method("gadMALAf", gad_mala, published="gadMALAf"),
-        Method("gadMALAe", lambda: gad_mala(variant="exact"), published="gadMALAe"),
-        Method("gadRWM", lambda: gad_rwm(learning_rate=5e-5), published="gadRWM"),
-        Method("AM, as run", lambda: am(factor=diagonal), published="AM"),
-        Method("AM, as written", lambda: am(variant="as-written"), published="AM"),
-        Method("RWM", rwm, published="RWM"),
-        Method("MALA", lambda: mala(target_acceptance=0.54), published="MALA"),
+        Method("gadMALAf", gad_mala),
+        Method("gadMALAe", lambda: gad_mala(variant="exact")),
+        Method("gadRWM", lambda: gad_rwm(learning_rate=5e-5)),
+        Method("AM, as run", lambda: am(factor=diagonal)),
+        Method("AM, as written", lambda: am(variant="as-written")),
+        Method("RWM", rwm),
+        Method("MALA", lambda: mala(target_acceptance=0.54)),
         *(_hmc(steps, together=slow and steps > 5) for steps in (5, 10, 20)),
         _paper_nuts(num_draws=2_000 if slow else COLLECTED),
         _modern_nuts(num_draws=2_000 if slow else COLLECTED),
@@ -61,10 +64,8 @@ def _mnist(target: str) -> list[Method]:
 
     On the right labels gadMALAf and MALA only: it is the paper's posterior that the rows are compared on.
     """
-    gad = Method(
-        "gadMALAf", lambda: gad_mala(learning_rate=1e-5), num_warmup=50_000, published="gadMALAf", together=True
-    )
-    mala_row = Method("MALA", lambda: mala(target_acceptance=0.54), published="MALA", together=True)
+    gad = Method("gadMALAf", lambda: gad_mala(learning_rate=1e-5), num_warmup=50_000, together=True)
+    mala_row = Method("MALA", lambda: mala(target_acceptance=0.54), together=True)
     if target != "mnist-56-as-published":
         return [gad, mala_row]
     return [
@@ -80,15 +81,15 @@ def _mnist(target: str) -> list[Method]:
 
 def _hmc(steps: int, **settings) -> Method:
     label = f"HMC-{steps}"
-    return Method(label, lambda: hmc(steps, target_acceptance=0.7), published=label, **settings)
+    return Method(label, lambda: hmc(steps, target_acceptance=0.7), **settings)
 
 
 def _paper_nuts(**settings) -> Method:
     """NUTS as the paper ran it: unit metric, 500 iterations of warm-up, depth at most 12 there and 10 after."""
     recipe = lambda: nuts(metric="unit", max_depth=10, warmup_max_depth=12)
-    return Method("NUTS, unit metric", recipe, num_warmup=500, published="NUTS", **settings)
+    return Method("NUTS, unit metric", recipe, num_warmup=500, **settings)
 
 
 def _modern_nuts(**settings) -> Method:
     """NUTS as people run it: adapted diagonal metric, 1,000 iterations of warm-up."""
-    return Method("NUTS, adapted metric", nuts, num_warmup=1_000, published="NUTS", **settings)
+    return Method("NUTS, adapted metric", nuts, num_warmup=1_000, **settings)

@@ -1,8 +1,6 @@
 """One repeat: a method run on a target, reduced to the figures of a table's row and the series that figures draw."""
 
 import json
-import os
-import uuid
 import warnings
 from collections.abc import Callable
 from contextlib import nullcontext
@@ -17,6 +15,7 @@ import xarray as xr
 
 from gadabout import targets
 from gadabout.api import sample
+from gadabout.api.save import whole_file
 from gadabout.diagnostics import ess_table, spread
 from gadabout.driver import Progress
 from gadabout.experiments.methods import Method
@@ -38,12 +37,8 @@ class Repeat:
     def save(self, path: Path) -> None:
         """Writes both to one file, complete or not at all."""
         path.parent.mkdir(parents=True, exist_ok=True)
-        partial = path.with_name(f".{uuid.uuid4().hex}.npz")
-        try:
+        with whole_file(path) as partial:
             np.savez(partial, account=np.array(json.dumps(self.account)), **self.series)  # pyright: ignore
-            os.replace(partial, path)
-        finally:
-            partial.unlink(missing_ok=True)
 
     @staticmethod
     def load(path: Path) -> "Repeat":

@@ -1,6 +1,6 @@
 """A table of the paper beside ours: rows from repeats, as JSON and as Markdown with the published row under each."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -61,7 +61,7 @@ def row(target: str, method: Method, repeats: list[Repeat]) -> dict[str, Any]:
         q: float(np.mean([account[key][q] for account in accounts])) for q in ("min", "median", "max")
     }
     speeds = [account["ess"]["min"] / account["seconds"] for account in accounts]
-    published = PAPER.get(target, {}).get(method.published or "")
+    published = PAPER.get(target, {}).get(method.published)
     return {
         "target": target,
         "method": method.label,
@@ -112,7 +112,7 @@ def _choose(panel: list[dict[str, Any]]) -> None:
 
 def markdown(panel: Iterable[dict[str, Any]]) -> str:
     """The printed rows as a Markdown table, with the published row in italics under each and the notes below."""
-    lines = [f"| {' | '.join(HEADINGS)} |", "| --- |" + " ---: |" * (len(HEADINGS) - 1)]
+    lines: list[list[str]] = []
     notes: list[str] = []
     for row in panel:
         if not row["printed"]:
@@ -128,12 +128,16 @@ def markdown(panel: Iterable[dict[str, Any]]) -> str:
             f"{ours['gradients_per_draw']:,.1f}",
             f"{ours['compile_seconds']:.1f}",
         ]
-        lines.append(_line([f"{row['method']}{mark}", *_cells(ours), *extra]))
+        lines.append([f"{row['method']}{mark}", *_cells(ours), *extra])
         if row["published"]:
-            lines.append(
-                _line(["*published*", *(f"*{cell}*" for cell in _cells(row["published"])), *[""] * len(extra)])
-            )
-    return "\n".join(lines) + "".join(f"\n\n[{i}] {note}." for i, note in enumerate(notes, 1))
+            lines.append(["*published*", *(f"*{cell}*" for cell in _cells(row["published"])), *[""] * len(extra)])
+    return markdown_table(HEADINGS, lines) + "".join(f"\n\n[{i}] {note}." for i, note in enumerate(notes, 1))
+
+
+def markdown_table(headings: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
+    """A Markdown table, its first column to the left and the others to the right."""
+    rows = [headings, ["---", *["---:"] * (len(headings) - 1)], *lines]
+    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 
 
 def _cells(figures: dict[str, Any]) -> list[str]:
@@ -149,7 +153,3 @@ def _cells(figures: dict[str, Any]) -> list[str]:
 
 def _short(value: float) -> str:
     return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
-
-
-def _line(cells: list[str]) -> str:
-    return f"| {' | '.join(cells)} |"

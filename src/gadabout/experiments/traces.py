@@ -9,7 +9,7 @@ from gadabout.experiments import drawing
 from gadabout.experiments.methods import Method
 from gadabout.experiments.published import PAPER
 from gadabout.experiments.session import Session
-from gadabout.experiments.table import Outcome
+from gadabout.experiments.table import Outcome, markdown_table
 from gadabout.targets import Problem
 
 Traces = dict[str, np.ndarray]
@@ -102,4 +102,4 @@ def _measures(lp: np.ndarray) -> dict[str, Any]:
 
 def _table(measures: dict[str, dict[str, Any]]) -> str:
     lines = [(label, f"{m['mean']:,.2f}", f"{m['sd']:.2f}", f"{m['draws']:,}") for label, m in measures.items()]
-    return drawing.table(("Method", "log target, mean", "sd", "draws"), lines)
+    return markdown_table(("Method", "log target, mean", "sd", "draws"), lines)

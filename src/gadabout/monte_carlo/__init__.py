@@ -2,10 +2,10 @@
 
 from gadabout.monte_carlo.elbo import GaussianFit, elbo, fit_gaussian
 from gadabout.monte_carlo.importance import Importance, importance, self_normalised
-from gadabout.monte_carlo.particles import systematic_resampling
+from gadabout.monte_carlo.particles import SequentialMonteCarlo, TemperingLimit, systematic_resampling
 from gadabout.monte_carlo.plain import ErrorSplit, Estimate, average, error_split, plain
 from gadabout.monte_carlo.rejection import EnvelopeViolated, ProposalLimit, Rejection, rejection
-from gadabout.monte_carlo.smc import SequentialMonteCarlo, TemperingLimit, smc
+from gadabout.monte_carlo.smc import smc
 
 __all__ = [
     "EnvelopeViolated",

@@ -23,9 +23,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Key
 
+from gadabout.algorithms.settings import count
 from gadabout.factors import AbstractFactor, Cholesky, Diagonal, isotropic, pooled_sum
 from gadabout.monte_carlo.importance import lower_bound
-from gadabout.monte_carlo.plain import Estimate, at_least
+from gadabout.monte_carlo.plain import Estimate
 from gadabout.proposals import AbstractDistribution, Gaussian, importance_sample
 from gadabout.target import Target
 
@@ -49,7 +50,7 @@ class GaussianFit:
 
 def elbo(key: Key[Array, ""], distribution: AbstractDistribution, target: Target, num_draws: int) -> Estimate:
     """E_q[log π − log q] with standard error, −∞ where a draw has no weight; ValueError for < 2 draws."""
-    at_least("num_draws", num_draws, 2)
+    count("num_draws", num_draws, 2)
     return lower_bound(_log_weights(key, distribution, target, num_draws))
 
 
@@ -81,8 +82,8 @@ def fit_gaussian(
         TypeError: if the factor of `start` is neither `Cholesky` nor `Diagonal`.
         ValueError: if a setting is out of range, or no draw is finite at the start or the end.
     """
-    at_least("num_steps", num_steps, 1)
-    at_least("num_draws", num_draws, 2)
+    count("num_steps", num_steps, 1)
+    count("num_draws", num_draws, 2)
     if not 0 < step_size <= 1:
         raise ValueError(f"step_size must lie in (0, 1], got {step_size}")
     if factor not in ("dense", "diagonal"):

@@ -1,8 +1,50 @@
-"""What sequential Monte Carlo does with weighted particles: resample them, and whiten their coordinates."""
+"""The particles of sequential Monte Carlo: what is told of them, how they are whitened, and how resampled."""
+
+from dataclasses import dataclass
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float, Int, Key
+
+from gadabout.monte_carlo.plain import Estimate, average, evaluate
+
+
+@dataclass(frozen=True)
+class SequentialMonteCarlo:
+    """Particles of the last temperature, shape (N, n), equally weighted, and the trace of K stages.
+
+    `temperatures` begins with 0, shape (K + 1,). `ess` is that of the weights before each resampling, `acceptance_rate`
+    that of each stage's frozen moves, `log_increments` what each stage adds to the log marginal likelihood: shape (K,).
+    """
+
+    draws: Float[np.ndarray, "particles n"]
+    temperatures: Float[np.ndarray, " stages_and_one"]
+    ess: Float[np.ndarray, " stages"]
+    acceptance_rate: Float[np.ndarray, " stages"]
+    log_increments: Float[np.ndarray, " stages"]
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def log_marginal_likelihood(self) -> Estimate:
+        r"""log Ẑ, with the standard error $\sqrt{\sum_k (N/\mathrm{ESS}_k - 1)/N}$ of moves that mix perfectly.
+
+        Where they do not, it is too small: the scatter of runs with other keys is the safe measure.
+        """
+        N = len(self.draws)
+        return Estimate(np.sum(self.log_increments), np.sqrt(np.sum(N / self.ess - 1) / N))
+
+    def expectation(self, f) -> Estimate:
+        """E[f] over the particles; the standard error is that of independent draws, too small where moves mix badly."""
+        return average(evaluate(f, self.draws))
+
+
+class TemperingLimit(RuntimeError):
+    """The limit on stages was reached below λ = 1; `partial` holds the particles of that temperature and the trace."""
+
+    def __init__(self, message: str, partial: SequentialMonteCarlo):
+        super().__init__(message)
+        self.partial = partial
 
 
 def whitening(x: Float[Array, "N n"], weights: Float[Array, " N"]) -> tuple[Float[Array, " n"], Float[Array, "n n"]]:

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Key, PyTree
 
+from gadabout.algorithms.settings import count
 from gadabout.proposals import AbstractDistribution
 
 
@@ -49,7 +50,7 @@ def plain(
     Raises:
         ValueError: if `num_draws` is out of range.
     """
-    at_least("num_draws", num_draws, 2)
+    count("num_draws", num_draws, 2)
     sample = distribution.sample if isinstance(distribution, AbstractDistribution) else distribution
     return average(evaluate(f, jax.vmap(sample)(jax.random.split(key, num_draws))))
 
@@ -102,10 +103,3 @@ def evaluate(f: Callable[..., Any], draws: PyTree) -> Float[np.ndarray, "draws *
             stacklevel=3,
         )
     return values
-
-
-def at_least(argument: str, value: int, lowest: int) -> int:
-    """The value, if it is a whole number of at least `lowest`; otherwise a ValueError that names the argument."""
-    if not (isinstance(value, int) and not isinstance(value, bool) and value >= lowest):
-        raise ValueError(f"{argument} must be a whole number of at least {lowest}, got {value!r}")
-    return value

@@ -18,7 +18,6 @@ Kantas & Thiery 2016).
 """
 
 import warnings
-from dataclasses import dataclass
 
 import equinox as eqx
 import jax
@@ -27,51 +26,20 @@ import numpy as np
 from jaxtyping import Array, Float, Key
 
 from gadabout.algorithms import mala
+from gadabout.algorithms.settings import count
 from gadabout.driver import Sampler, State
-from gadabout.monte_carlo.particles import systematic_resampling, whiten, whitening
-from gadabout.monte_carlo.plain import Estimate, at_least, average, evaluate
+from gadabout.monte_carlo.particles import (
+    SequentialMonteCarlo,
+    TemperingLimit,
+    systematic_resampling,
+    whiten,
+    whitening,
+)
 from gadabout.proposals import AbstractDistribution
 from gadabout.target import Target
 
 BISECTIONS = 50
 LOWEST_ACCEPTANCE = 0.05
-
-
-@dataclass(frozen=True)
-class SequentialMonteCarlo:
-    """Particles of the last temperature, shape (N, n), equally weighted, and the trace of K stages.
-
-    `temperatures` begins with 0, shape (K + 1,). `ess` is that of the weights before each resampling, `acceptance_rate`
-    that of each stage's frozen moves, `log_increments` what each stage adds to the log marginal likelihood: shape (K,).
-    """
-
-    draws: Float[np.ndarray, "particles n"]
-    temperatures: Float[np.ndarray, " stages_and_one"]
-    ess: Float[np.ndarray, " stages"]
-    acceptance_rate: Float[np.ndarray, " stages"]
-    log_increments: Float[np.ndarray, " stages"]
-    warnings: tuple[str, ...] = ()
-
-    @property
-    def log_marginal_likelihood(self) -> Estimate:
-        r"""log Ẑ, with the standard error $\sqrt{\sum_k (N/\mathrm{ESS}_k - 1)/N}$ of moves that mix perfectly.
-
-        Where they do not, it is too small: the scatter of runs with other keys is the safe measure.
-        """
-        N = len(self.draws)
-        return Estimate(np.sum(self.log_increments), np.sqrt(np.sum(N / self.ess - 1) / N))
-
-    def expectation(self, f) -> Estimate:
-        """E[f] over the particles; the standard error is that of independent draws, too small where moves mix badly."""
-        return average(evaluate(f, self.draws))
-
-
-class TemperingLimit(RuntimeError):
-    """The limit on stages was reached below λ = 1; `partial` holds the particles of that temperature and the trace."""
-
-    def __init__(self, message: str, partial: SequentialMonteCarlo):
-        super().__init__(message)
-        self.partial = partial
 
 
 def smc(
@@ -107,13 +75,13 @@ def smc(
     Warns:
         UserWarning: if a stage accepted less than 5 % of its moves; the text is kept in the result's `warnings`.
     """
-    at_least("num_particles", num_particles, 2 * distribution.dim + 1)
+    count("num_particles", num_particles, 2 * distribution.dim + 1)
     for argument, value, lowest in (
         ("num_moves", num_moves, 1),
         ("num_adapt", num_adapt, 0),
         ("max_stages", max_stages, 1),
     ):
-        at_least(argument, value, lowest)
+        count(argument, value, lowest)
     if not 0 < ess_share < 1:
         raise ValueError(f"ess_share must lie strictly between 0 and 1, got {ess_share}; 0.5 is usual")
     sampler = mala(step_size=0.2, step_size_rule="dual-averaging") if sampler is None else sampler
