@@ -1,12 +1,15 @@
 """The target distribution: the only place that calls the user's log density."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Int, PyTree
+import numpy as np
+from jaxtyping import Array, Bool, Float, PyTree
+
+from gadabout.layout import Layout
 
 
 class LogDensityError(ValueError):
@@ -34,44 +37,45 @@ class Point(eqx.Module):
 
 
 class Target(eqx.Module):
-    """A log density log π(x), known up to a constant, of a flat position x of shape (n,).
+    """A log density log π(x), known up to a constant, of a flat and unconstrained position x of shape (n,).
 
-    `logdensity` is a function of the position, or of (position, data) where `data` is not None. Data are an argument
-    and never a closure, so that other data of the same shape compile nothing anew.
+    Data are an argument and never a closure, so that other data of the same shape compile nothing anew. The function
+    is traced once for all who call it with the same shapes.
+
+    Args:
+        function: the log density of the user's position, or of (position, data) where `data` is not None.
+        data: a pytree of arrays.
+        layout: what the flat vector stands for; None where the position is the vector itself.
+        num_rows: rows whose log likelihoods the log density sums, where it is estimated from batches of them; else 1.
     """
 
-    logdensity: Callable[..., Any]
+    function: Callable[..., Any]
     data: PyTree = None
+    layout: Layout | None = None
+    num_rows: Any = 1.0
 
     def log_density(self, x: Float[Array, " n"]) -> Float[Array, ""]:
         """log π(x), a scalar; raises LogDensityError while tracing where the user's function returns anything else."""
-        value = self.logdensity(x) if self.data is None else self.logdensity(x, self.data)
-        if jnp.shape(value) != ():
-            raise LogDensityError(
-                f"logdensity must return a scalar, got an array of shape {jnp.shape(value)}; "
-                "sum the terms of the log density before returning it"
-            )
+        value = _call(self.function, self.layout, x, self.data)
+        _check_value(value)
         return jnp.asarray(value).astype(x.dtype)
 
     def unravel(self, x: Float[Array, " n"]) -> PyTree:
-        """The user's position that x stands for: x itself, unless `logdensity` carries a layout of its arguments."""
-        layout = getattr(self.logdensity, "layout", None)
-        return x if layout is None else layout.unravel(x)
+        """The user's position that x stands for."""
+        return x if self.layout is None else self.layout.unravel(x)
 
     def ravel(self, position: PyTree) -> Float[Array, " n"]:
         """The flat position x of a user's position: the inverse of `unravel`."""
-        layout = getattr(self.logdensity, "layout", None)
-        return position if layout is None else layout.ravel(position)
+        return position if self.layout is None else self.layout.ravel(position)
 
-    def during(self, i: Int[Array, ""] | int) -> "Target":
-        """The target of iteration i of a chunk: itself, unless its data hold a batch for each iteration (`Batches`)."""
-        pick = getattr(self.data, "during", None)
-        return self if pick is None else Target(self.logdensity, pick(i))
+    def with_data(self, data: PyTree) -> "Target":
+        """The same density of other data, such as the batch of one iteration."""
+        return Target(self.function, data, self.layout, self.num_rows)
 
-    @property
-    def num_rows(self) -> Any:
-        """Rows whose log likelihoods the log density sums, where they come in batches; else 1."""
-        return getattr(self.data, "num_rows", 1)
+    def conditional(self, x: Float[Array, " n"], indices: Sequence[int]) -> "Target":
+        """The density of the coordinates `indices`, given the others at x; up to a constant free of them."""
+        layout = None if self.layout is None else self.layout.part(indices)
+        return Target(_Conditional(self, x, layout, tuple(indices)), None, layout, self.num_rows)
 
     def at(self, x: Float[Array, " n"], order: int = 0) -> Point:
         """The point at x, with as many derivatives of log π as `order` asks for.
@@ -85,6 +89,43 @@ class Target(eqx.Module):
             return Point(x, self.log_density(x))
         logp, grad = jax.value_and_grad(self.log_density)(x if order == 2 else jax.lax.stop_gradient(x))
         return Point(x, _known_gradient(x, *jax.lax.stop_gradient((logp, grad))), grad)
+
+
+class _Conditional(eqx.Module):
+    """A log density as a function of some coordinates, with the others held at x."""
+
+    whole: Target
+    x: Float[Array, " n"]
+    layout: Layout | None
+    indices: tuple[int, ...] = eqx.field(static=True)
+
+    def __call__(self, block):
+        block = block if self.layout is None else self.layout.ravel(block)
+        return self.whole.log_density(self.x.at[jnp.array(self.indices)].set(block))
+
+
+@eqx.filter_jit
+def _call(function, layout, x, data):
+    position = x if layout is None else layout.unravel(x)
+    return function(position) if data is None else function(position, data)
+
+
+def _check_value(value: Any) -> None:
+    """Raises LogDensityError where the value of a log density is not one real number."""
+    if not isinstance(value, jax.Array | np.ndarray | np.generic | int | float | complex):
+        kind = "None" if value is None else f"a {type(value).__name__}"
+        raise LogDensityError(f"logdensity must return a scalar, one real number, got {kind}; return the value alone")
+    if jnp.shape(value) != ():
+        raise LogDensityError(
+            f"logdensity must return a scalar, got an array of shape {jnp.shape(value)}; "
+            "sum the terms of the log density before returning it"
+        )
+    kind = jnp.result_type(value)
+    if jnp.issubdtype(kind, jnp.bool_) or jnp.issubdtype(kind, jnp.complexfloating):
+        raise LogDensityError(
+            f"logdensity must return a scalar, one real number, got one of type {kind}; return the log density, "
+            "not a truth value or a complex number"
+        )
 
 
 @jax.custom_jvp

@@ -1,44 +1,52 @@
 """Adaptations: rules that learn a kernel's parameters while it runs."""
 
 from gadabout.adaptations.acceptance import AcceptanceRate, ProportionalControl
-from gadabout.adaptations.base import AbstractAdaptation, Together
+from gadabout.adaptations.base import AbstractAdaptation
 from gadabout.adaptations.dual_averaging import DualAveraging
+from gadabout.adaptations.estimators import AbstractEstimator, GeometricMean, RegularisedCovariance
 from gadabout.adaptations.fisher import InverseFisher
-from gadabout.adaptations.freeze import Freeze
 from gadabout.adaptations.gains import Gain, PowerGain, check_gains
 from gadabout.adaptations.haario import GlobalScale, Haario
 from gadabout.adaptations.moments import CholeskyMoments
 from gadabout.adaptations.online_em import OnlineEM
 from gadabout.adaptations.optimisers import Optimiser, RMSprop
 from gadabout.adaptations.part import OfPart
+from gadabout.adaptations.pool import PerChain, Pool
 from gadabout.adaptations.reprojection import Reprojection, extent, go_home, stay_within
 from gadabout.adaptations.robust import Robust
 from gadabout.adaptations.speed_measure import SpeedMeasure
-from gadabout.adaptations.windowed import DepthLimit, WindowedMetric
+from gadabout.adaptations.together import ForEver, NoAdaptation, Together
+from gadabout.adaptations.windowed import WindowedFactor, doubling_windows
 
 __all__ = [
     "AbstractAdaptation",
+    "AbstractEstimator",
     "AcceptanceRate",
     "CholeskyMoments",
-    "DepthLimit",
     "DualAveraging",
-    "Freeze",
+    "ForEver",
     "Gain",
+    "GeometricMean",
     "GlobalScale",
     "Haario",
     "InverseFisher",
+    "NoAdaptation",
     "OfPart",
     "OnlineEM",
     "Optimiser",
+    "PerChain",
+    "Pool",
     "PowerGain",
     "ProportionalControl",
     "RMSprop",
+    "RegularisedCovariance",
     "Reprojection",
     "Robust",
     "SpeedMeasure",
     "Together",
-    "WindowedMetric",
+    "WindowedFactor",
     "check_gains",
+    "doubling_windows",
     "extent",
     "go_home",
     "stay_within",

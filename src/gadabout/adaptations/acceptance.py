@@ -11,20 +11,23 @@ from gadabout.adaptations.base import AbstractAdaptation, setting
 
 
 class AcceptanceRate(AbstractAdaptation):
-    r"""$\delta \leftarrow \delta\,(1 + \rho\,(\alpha_t - \alpha_*)/\alpha_*)$, $\alpha_t \in \{0, 1\}$.
+    r"""$h^p \leftarrow h^p\,(1 + \rho\,(\alpha_t - \alpha_*)/\alpha_*)$, $\alpha_t \in \{0, 1\}$.
 
-    The rule of the paper's reference implementation for RWM, MALA, HMC and the global scale of AM, with ρ = 0.01;
-    over several chains $\alpha_t$ is their mean. The trace is called `step_size`.
+    The rule of the paper's reference implementation, with ρ = 0.01, for the leapfrog step size of HMC (p = 1), and for
+    the proposal's variance δ = h² of RWM, MALA and AM (p = 2), where h is its standard deviation. Over several chains
+    $\alpha_t$ is their mean. The trace is called `step_size` and shows h.
 
     Args:
         target_acceptance: α*, strictly between 0 and 1.
-        where: the lens from the kernel to δ, a positive scalar.
+        where: the lens from the kernel to h, a positive scalar.
         rate: ρ.
+        power: p.
     """
 
     target_acceptance: Float[Array, ""] = eqx.field(converter=setting)
     where: Callable[[Any], Any] = eqx.field(static=True)
     rate: Float[Array, ""] = eqx.field(converter=setting, default=0.01)
+    power: int = eqx.field(static=True, default=1)
 
     def init(self, kernel, states):
         return ()
@@ -32,14 +35,14 @@ class AcceptanceRate(AbstractAdaptation):
     def observe(self, memory, kernel, transition):
         return transition.info.accepted, {"step_size": self.where(kernel)}
 
-    def update(self, memory, kernel, states, evidence):
-        delta = self.where(kernel)
-        error = jnp.mean(evidence.astype(delta.dtype)) / self.target_acceptance - 1
-        return eqx.tree_at(self.where, kernel, delta * (1 + self.rate * error)), memory, states
+    def update(self, memory, kernel, states, pooled):
+        change = 1 + self.rate * (pooled / self.target_acceptance - 1)
+        h = self.where(kernel) * (change if self.power == 1 else change ** (1 / self.power))
+        return eqx.tree_at(self.where, kernel, h), memory, states
 
 
 class ProportionalControl(AbstractAdaptation):
-    r"""$\delta \leftarrow \delta\,e^{v(\alpha_t - \alpha_*)}$, $\alpha_t$ the Metropolis probability, not 0 or 1.
+    r"""$h^p \leftarrow h^p\,e^{v(\alpha_t - \alpha_*)}$, $\alpha_t$ the Metropolis probability, not 0 or 1.
 
     The lectures' rule, `step_size *= exp(adapt_speed * (accept_prob - target))`; over several chains $\alpha_t$ is
     their mean. The lectures name no speed; the default is near that of the paper's rule for HMC, 0.01/α*.
@@ -47,13 +50,15 @@ class ProportionalControl(AbstractAdaptation):
 
     Args:
         target_acceptance: α*, strictly between 0 and 1.
-        where: the lens from the kernel to δ, a positive scalar.
+        where: the lens from the kernel to h, a positive scalar.
         speed: v.
+        power: p; 2 where the rule is to move the variance h².
     """
 
     target_acceptance: Float[Array, ""] = eqx.field(converter=setting)
     where: Callable[[Any], Any] = eqx.field(static=True)
     speed: Float[Array, ""] = eqx.field(converter=setting, default=0.015)
+    power: int = eqx.field(static=True, default=1)
 
     def init(self, kernel, states):
         return ()
@@ -61,6 +66,6 @@ class ProportionalControl(AbstractAdaptation):
     def observe(self, memory, kernel, transition):
         return transition.info.acceptance_rate, {"step_size": self.where(kernel)}
 
-    def update(self, memory, kernel, states, evidence):
-        delta = self.where(kernel) * jnp.exp(self.speed * (jnp.mean(evidence) - self.target_acceptance))
-        return eqx.tree_at(self.where, kernel, delta), memory, states
+    def update(self, memory, kernel, states, pooled):
+        h = self.where(kernel) * jnp.exp(self.speed / self.power * (pooled - self.target_acceptance))
+        return eqx.tree_at(self.where, kernel, h), memory, states

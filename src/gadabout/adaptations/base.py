@@ -4,9 +4,11 @@ from abc import abstractmethod
 from typing import Any
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PyTree
 
+from gadabout.adaptations.pool import Pool
 from gadabout.kernels import AbstractKernel, Transition
 
 
@@ -16,14 +18,25 @@ def setting(value: Any) -> Float[Array, ""]:
 
 
 class AbstractAdaptation(eqx.Module):
-    """A rule that learns a kernel's θ, in two halves: what one chain saw, and what all chains make of it.
+    """A rule that learns a kernel's θ, in three parts: what one chain saw, its sum over chains, what is made of it.
 
-    Its array leaves are settings (rates, targets); what changes during the run lives in its memory.
+    Its array leaves are settings (rates, targets); what changes during the run lives in its memory, of which all that
+    belongs to single chains is marked `PerChain`.
     """
 
     @property
     def diminishing(self) -> bool:
-        """Whether its steps vanish as the run goes on, so that it may adapt while draws are kept."""
+        """Whether its steps vanish as the run goes on, so that it may adapt while draws are kept (see `ForEver`)."""
+        return False
+
+    @property
+    def continues(self) -> bool:
+        """Whether any part of it goes on while draws are kept."""
+        return False
+
+    @property
+    def moves_chains(self) -> bool:
+        """Whether `update` may put chains back to where they began."""
         return False
 
     @abstractmethod
@@ -36,46 +49,38 @@ class AbstractAdaptation(eqx.Module):
     ) -> tuple[PyTree, dict[str, Array]]:
         """One chain's evidence from one transition, and what of it is worth a trace."""
 
+    def pool(self, memory: PyTree, kernel: AbstractKernel, evidence: PyTree, chains: Pool) -> PyTree:
+        """What the evidence of all chains comes to, from that of those at hand, stacked: their mean by default."""
+        return chains.mean(evidence)
+
     @abstractmethod
     def update(
-        self, memory: PyTree, kernel: AbstractKernel, states: PyTree, evidence: PyTree
+        self, memory: PyTree, kernel: AbstractKernel, states: PyTree, pooled: PyTree
     ) -> tuple[AbstractKernel, PyTree, PyTree]:
-        """New kernel, memory and states from the evidence of all chains, stacked along a leading axis."""
+        """New kernel, memory and states from the pooled evidence; `states` are those of the chains at hand."""
+
+    def window_ends(self, length: int) -> tuple[int, ...]:
+        """After which of a stage's `length` iterations `finish` is called: after the last, by default."""
+        return (length,)
 
     def finish(self, memory: PyTree, kernel: AbstractKernel, states: PyTree) -> tuple[AbstractKernel, PyTree, PyTree]:
-        """New kernel, memory and states at the end of a warm-up stage, outside the loop; unchanged by default."""
+        """New kernel, memory and states at the end of a window, outside the loop; unchanged by default."""
         return kernel, memory, states
 
+    def ending(self, done: int, length: int) -> PyTree:
+        """Which of its parts end a window after `done` of a stage's `length` iterations, for `end`."""
+        return jnp.asarray(done in self.window_ends(length))
 
-class Together(AbstractAdaptation):
-    """Several adaptations of one kernel, each with its own part of θ, one after another; none at all freezes θ."""
+    def end(
+        self, memory: PyTree, kernel: AbstractKernel, states: PyTree, ending: PyTree
+    ) -> tuple[AbstractKernel, PyTree, PyTree]:
+        """`finish` of the parts that `ending` says, and of no other."""
+        finished = self.finish(memory, kernel, states)
+        choose = lambda new, old: jnp.where(ending, new, old) if eqx.is_array(old) else old
+        return jax.tree.map(choose, finished, (kernel, memory, states))
 
-    parts: tuple[AbstractAdaptation, ...] = ()
+    def while_drawing(self) -> "AbstractAdaptation":
+        """What of it goes on while draws are kept, with a memory of the same form."""
+        from gadabout.adaptations.together import Still  # the one thing that this file asks of those built on it
 
-    @property
-    def diminishing(self):
-        return all(part.diminishing for part in self.parts)
-
-    def init(self, kernel, states):
-        return tuple(part.init(kernel, states) for part in self.parts)
-
-    def observe(self, memory, kernel, transition):
-        seen = [part.observe(m, kernel, transition) for part, m in zip(self.parts, memory, strict=True)]
-        trace: dict[str, Any] = {}
-        for _, record in seen:
-            trace.update(record)
-        return tuple(evidence for evidence, _ in seen), trace
-
-    def update(self, memory, kernel, states, evidence):
-        renewed = []
-        for part, m, e in zip(self.parts, memory, evidence, strict=True):
-            kernel, m, states = part.update(m, kernel, states, e)
-            renewed.append(m)
-        return kernel, tuple(renewed), states
-
-    def finish(self, memory, kernel, states):
-        renewed = []
-        for part, m in zip(self.parts, memory, strict=True):
-            kernel, m, states = part.finish(m, kernel, states)
-            renewed.append(m)
-        return kernel, tuple(renewed), states
+        return self if self.continues else Still(self)

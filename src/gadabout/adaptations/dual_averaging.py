@@ -10,7 +10,7 @@ from jaxtyping import Array, Float, Int
 from gadabout.adaptations.base import AbstractAdaptation, setting
 
 
-class Memory(eqx.Module):
+class DualAveragingMemory(eqx.Module):
     r"""$\mu$, the mean error $\bar H_t$, the averaged $\log\bar\varepsilon_t$, and the number t of updates made."""
 
     shrinkage_point: Float[Array, ""]
@@ -46,19 +46,19 @@ class DualAveraging(AbstractAdaptation):
 
     def init(self, kernel, states):
         log_start = jnp.log(self.where(kernel))
-        return Memory(jnp.log(10.0) + log_start, jnp.zeros_like(log_start), log_start, jnp.asarray(0))
+        return DualAveragingMemory(jnp.log(10.0) + log_start, jnp.zeros_like(log_start), log_start, jnp.asarray(0))
 
     def observe(self, memory, kernel, transition):
         return transition.info.acceptance_rate, {"step_size": self.where(kernel)}
 
-    def update(self, memory, kernel, states, evidence):
+    def update(self, memory, kernel, states, pooled):
         t = memory.count + 1
         share = 1 / (t + self.offset)
-        mean_error = (1 - share) * memory.mean_error + share * (self.target_acceptance - jnp.mean(evidence))
+        mean_error = (1 - share) * memory.mean_error + share * (self.target_acceptance - pooled)
         log_step = memory.shrinkage_point - jnp.sqrt(t) / self.regularisation * mean_error
         weight = t**-self.decay
         log_average = weight * log_step + (1 - weight) * memory.log_average
-        memory = Memory(memory.shrinkage_point, mean_error, log_average, t)
+        memory = DualAveragingMemory(memory.shrinkage_point, mean_error, log_average, t)
         return eqx.tree_at(self.where, kernel, jnp.exp(log_step)), memory, states
 
     def finish(self, memory, kernel, states):

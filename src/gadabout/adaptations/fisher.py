@@ -10,16 +10,17 @@ from jaxtyping import Array, Float, Int
 
 from gadabout.adaptations.base import AbstractAdaptation, setting
 from gadabout.factors import Scaled, SquareRoot
+from gadabout.kernels import MetropolisInfo
 
 
-class Memory(eqx.Module):
-    """σ², the step size with the preconditioner's own scale divided out, and the number of updates made."""
+class FisherMemory(eqx.Module):
+    """σ², the proposal's variance with the preconditioner's own scale divided out, and the number of updates made."""
 
     variance: Float[Array, ""]
     count: Int[Array, ""]
 
 
-class Evidence(eqx.Module):
+class FisherSignal(eqx.Module):
     """One chain's signal d = √α (∇ log π(y) − ∇ log π(x)), zero where it is not finite, and its α."""
 
     signal: Float[Array, " n"]
@@ -37,11 +38,11 @@ class InverseFisher(AbstractAdaptation):
     starts at R = I; starting at $R = I/\sqrt\lambda$, whose scale s divides out, makes all updates alike.
 
     Over several chains the updates are folded in one after another, and α in σ² is their mean. A signal that is not
-    finite leaves R alone. The trace `step_size` is σ².
+    finite leaves R alone. The trace `step_size` is σ.
 
     Args:
         target_acceptance: α*, strictly between 0 and 1.
-        where: the lens from the kernel to the factor, `Scaled` (its variance is s) over a `SquareRoot` R.
+        where: the lens from the kernel to the factor, `Scaled` (its multiplier is √s) over a `SquareRoot` R.
         rate: ρ.
         delay: iterations of plain MALA, in which only σ² moves.
     """
@@ -53,21 +54,26 @@ class InverseFisher(AbstractAdaptation):
 
     def init(self, kernel, states):
         factor = self.where(kernel)
-        return Memory(factor.variance * _mean_eigenvalue(factor.base.matrix), jnp.asarray(0))
+        return FisherMemory(factor.multiplier**2 * _mean_eigenvalue(factor.base.matrix), jnp.asarray(0))
 
     def observe(self, memory, kernel, transition):
         info = transition.info
+        if not isinstance(info, MetropolisInfo) or info.proposed.grad is None:
+            raise TypeError(f"InverseFisher needs gradients of proposals, as Metropolis(Langevin) has, got {kernel}")
         d = jnp.sqrt(info.acceptance_rate) * (info.proposed.grad - transition.before.grad)
         usable = info.finite & jnp.isfinite(d).all()
-        return Evidence(jnp.where(usable, d, 0), info.acceptance_rate), {"step_size": memory.variance}
+        return FisherSignal(jnp.where(usable, d, 0), info.acceptance_rate), {"step_size": jnp.sqrt(memory.variance)}
 
-    def update(self, memory, kernel, states, evidence):
-        signals = jnp.where(memory.count >= self.delay, evidence.signal, 0)
+    def pool(self, memory, kernel, evidence, chains):
+        return chains.gather(evidence)
+
+    def update(self, memory, kernel, states, pooled):
+        signals = jnp.where(memory.count >= self.delay, pooled.signal, 0)
         R, _ = jax.lax.scan(lambda R, d: (fold(R, d), None), self.where(kernel).base.matrix, signals)
-        acceptance = jnp.mean(evidence.acceptance_rate)
+        acceptance = jnp.mean(pooled.acceptance_rate)
         variance = memory.variance * (1 + self.rate * (acceptance - self.target_acceptance))
-        factor = Scaled(variance / _mean_eigenvalue(R), SquareRoot(R))
-        return eqx.tree_at(self.where, kernel, factor), Memory(variance, memory.count + 1), states
+        factor = Scaled(jnp.sqrt(variance / _mean_eigenvalue(R)), SquareRoot(R))
+        return eqx.tree_at(self.where, kernel, factor), FisherMemory(variance, memory.count + 1), states
 
 
 def fold(R: Float[Array, "n n"], d: Float[Array, " n"]) -> Float[Array, "n n"]:

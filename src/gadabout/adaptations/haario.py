@@ -10,7 +10,7 @@ from jaxtyping import Array, Float, Int
 
 from gadabout.adaptations.base import AbstractAdaptation, setting
 from gadabout.adaptations.gains import Gain
-from gadabout.factors import Cholesky
+from gadabout.factors import LowerOuter
 
 
 class Moments(eqx.Module):
@@ -21,7 +21,7 @@ class Moments(eqx.Module):
     count: Int[Array, ""]
 
 
-class Steps(eqx.Module):
+class GainIndex(eqx.Module):
     """The number of updates made, the index of the gain sequence."""
 
     count: Int[Array, ""]
@@ -61,28 +61,32 @@ class Haario(AbstractAdaptation):
     def observe(self, memory, kernel, transition):
         return kernel.position(transition.after), {}
 
-    def update(self, memory, kernel, states, evidence):
-        gamma = self.gain(memory.count + 1)
+    def pool(self, memory, kernel, evidence, chains):
         d = evidence - memory.mean
-        mean = memory.mean + gamma * jnp.mean(d, 0)
-        covariance = memory.covariance + gamma * (d.T @ d / len(d) - memory.covariance)
+        shift, squares = chains.total((d, LowerOuter(d, d)))
+        count = chains.size(evidence)
+        return shift / count, symmetric(squares / count)
 
-        L = jnp.linalg.cholesky(covariance + self.regularisation * jnp.eye(len(mean)))
-        L = jnp.where(jnp.isfinite(L).all(), L, self.where(kernel).matrix)
-        kernel = eqx.tree_at(self.where, kernel, Cholesky(L))
+    def update(self, memory, kernel, states, pooled):
+        gamma = self.gain(memory.count + 1)
+        shift, squares = pooled
+        mean = memory.mean + gamma * shift
+        covariance = memory.covariance + gamma * (squares - memory.covariance)
+        factor = self.where(kernel).fitted(covariance + self.regularisation * jnp.eye(len(mean)))
+        kernel = eqx.tree_at(self.where, kernel, factor)
         return kernel, Moments(mean, covariance, memory.count + 1), states
 
 
 class GlobalScale(AbstractAdaptation):
-    r"""$\log\lambda_{k+1} = \log\lambda_k + \gamma_{k+1}[\alpha(X_k, Y_{k+1}) - \alpha_*]$.
+    r"""$\log\lambda_{k+1} = \log\lambda_k + \gamma_{k+1}[\alpha(X_k, Y_{k+1}) - \alpha_*]$, with $\lambda = h^2$.
 
     Andrieu & Thoms 2008, algorithm 4, with the acceptance probability α, a mean over several chains. The trace is
-    called `step_size`.
+    called `step_size` and shows h.
 
     Args:
         gain: γ as a function of k.
         target_acceptance: α*, strictly between 0 and 1.
-        where: the lens from the kernel to λ, a positive scalar.
+        where: the lens from the kernel to h, a positive scalar.
     """
 
     gain: Gain
@@ -94,12 +98,17 @@ class GlobalScale(AbstractAdaptation):
         return True
 
     def init(self, kernel, states):
-        return Steps(jnp.asarray(0))
+        return GainIndex(jnp.asarray(0))
 
     def observe(self, memory, kernel, transition):
         return transition.info.acceptance_rate, {"step_size": self.where(kernel)}
 
-    def update(self, memory, kernel, states, evidence):
-        error = jnp.mean(evidence) - self.target_acceptance
-        scale = self.where(kernel) * jnp.exp(self.gain(memory.count + 1) * error)
-        return eqx.tree_at(self.where, kernel, scale), Steps(memory.count + 1), states
+    def update(self, memory, kernel, states, pooled):
+        error = pooled - self.target_acceptance
+        scale = self.where(kernel) * jnp.exp(0.5 * self.gain(memory.count + 1) * error)
+        return eqx.tree_at(self.where, kernel, scale), GainIndex(memory.count + 1), states
+
+
+def symmetric(lower: Float[Array, "n n"]) -> Float[Array, "n n"]:
+    """The symmetric matrix with this lower triangle."""
+    return lower + jnp.tril(lower, -1).T

@@ -9,10 +9,10 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
 from gadabout.adaptations.base import AbstractAdaptation, setting
-from gadabout.factors import Cholesky, Diagonal
+from gadabout.factors import pooled_sum
 
 
-class Memory(eqx.Module):
+class RunningMean(eqx.Module):
     """The running mean μ and the number t of updates made."""
 
     mean: Float[Array, " n"]
@@ -50,26 +50,22 @@ class CholeskyMoments(AbstractAdaptation):
         return self.as_written
 
     def init(self, kernel, states):
-        return Memory(jnp.mean(jax.vmap(kernel.position)(states), 0), jnp.asarray(0))
+        return RunningMean(jnp.mean(jax.vmap(kernel.position)(states), 0), jnp.asarray(0))
 
     def observe(self, memory, kernel, transition):
         return kernel.position(transition.after), {}
 
-    def update(self, memory, kernel, states, evidence):
+    def pool(self, memory, kernel, evidence, chains):
+        return chains.gather(evidence)
+
+    def update(self, memory, kernel, states, pooled):
         factor = self.where(kernel)
         fall = 1 + memory.count / self.horizon
         mean_rate = self.mean_rate / fall if self.as_written else self.mean_rate
-        mean = memory.mean + mean_rate * (jnp.mean(evidence, 0) - memory.mean)
-        update = jax.vmap(lambda x: self._update(factor, x - mean))(evidence)
-        step = jnp.mean(update, 0) * self.rate / fall
-        factor = jax.tree.map(lambda leaf: leaf + step, factor)
-        return eqx.tree_at(self.where, kernel, factor), Memory(mean, memory.count + 1), states
-
-    def _update(self, factor: Cholesky | Diagonal, d: Float[Array, " n"]) -> Float[Array, "..."]:
-        """L [M − I]_lower or [L (M − I)]_lower, shaped as the factor's one leaf."""
-        z = factor.solve(d)
-        if isinstance(factor, Diagonal):
-            return factor.scale * (z**2 - 1)
-        if self.as_written:  # column j of L tril(z zᵀ) is z_j Σ_{k ≥ j} L_·k z_k: a cumulative sum from the right
-            return jax.lax.cumsum(factor.matrix * z, axis=1, reverse=True) * z - factor.matrix
-        return jnp.tril(jnp.outer(d, z)) - factor.matrix
+        mean = memory.mean + mean_rate * (jnp.mean(pooled, 0) - memory.mean)
+        d = pooled - mean
+        z = jax.vmap(factor.solve)(d)
+        product = pooled_sum(jax.vmap(factor.mul_outer)(z, z) if self.as_written else jax.vmap(factor.outer)(d, z))
+        step = lambda leaf, total: leaf + (total / len(d) - leaf) * self.rate / fall
+        factor = jax.tree.map(step, factor, product)
+        return eqx.tree_at(self.where, kernel, factor), RunningMean(mean, memory.count + 1), states

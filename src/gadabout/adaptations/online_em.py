@@ -14,7 +14,7 @@ from gadabout.factors import Cholesky
 from gadabout.proposals import GaussianMixture
 
 
-class Memory(eqx.Module):
+class MixtureStatistics(eqx.Module):
     """The sufficient statistics, as mass, mean and covariance of each component, and the number k of updates made."""
 
     masses: Float[Array, " K"]
@@ -23,7 +23,7 @@ class Memory(eqx.Module):
     count: Int[Array, ""]
 
 
-class Evidence(eqx.Module):
+class Membership(eqx.Module):
     """Where one chain stands, and the probability that each component put it there."""
 
     x: Float[Array, " n"]
@@ -70,19 +70,22 @@ class OnlineEM(AbstractAdaptation):
         means = mixture.means
         if self.start_at_chains:
             means = _spread_out(jax.vmap(kernel.position)(states), L)
-        return Memory(mixture.weights, means, L @ jnp.swapaxes(L, -1, -2), jnp.asarray(0))
+        return MixtureStatistics(mixture.weights, means, L @ jnp.swapaxes(L, -1, -2), jnp.asarray(0))
 
     def observe(self, memory, kernel, transition):
         x = kernel.position(transition.after)
-        return Evidence(x, jnp.exp(self.where(kernel).log_responsibilities(x))), {}
+        return Membership(x, jnp.exp(self.where(kernel).log_responsibilities(x))), {}
 
-    def update(self, memory, kernel, states, evidence):
+    def pool(self, memory, kernel, evidence, chains):
+        return chains.gather(evidence)
+
+    def update(self, memory, kernel, states, pooled):
         k = memory.count  # the update of k = 0 puts the start into the kernel, and no more
         gain = jnp.where(k > 0, self.gain(jnp.maximum(k, 1)), 0)
-        renewed = renewed_statistics(memory, evidence, gain)
+        renewed = renewed_statistics(memory, pooled, gain)
         return eqx.tree_at(self.where, kernel, self._mixture(renewed)), renewed, states
 
-    def _mixture(self, memory: Memory) -> GaussianMixture:
+    def _mixture(self, memory: MixtureStatistics) -> GaussianMixture:
         """The mixture that the statistics stand for."""
         n = memory.means.shape[-1]
         weights = jnp.maximum(memory.masses / memory.masses.sum(), self.lowest_weight)
@@ -90,7 +93,7 @@ class OnlineEM(AbstractAdaptation):
         return GaussianMixture(weights / weights.sum(), memory.means, Cholesky(matrix))
 
 
-def renewed_statistics(memory: Memory, evidence: Evidence, gain: Float[Array, ""]) -> Memory:
+def renewed_statistics(memory: MixtureStatistics, evidence: Membership, gain: Float[Array, ""]) -> MixtureStatistics:
     """The statistics after one step towards the chains' mean statistics."""
     r, chains = evidence.responsibilities, evidence.x.shape[0]
     masses = (1 - gain) * memory.masses + gain * r.mean(0)
@@ -100,7 +103,7 @@ def renewed_statistics(memory: Memory, evidence: Evidence, gain: Float[Array, ""
     kept = ((1 - gain) * memory.masses / masses)[:, None, None]
     outer = jnp.einsum("ck,cki,ckj->kij", share, d, d)
     covariances = kept * memory.covariances + outer - jnp.einsum("ki,kj->kij", shift, shift)
-    return Memory(masses, memory.means + shift, covariances, memory.count + 1)
+    return MixtureStatistics(masses, memory.means + shift, covariances, memory.count + 1)
 
 
 def _spread_out(positions: Float[Array, "chains n"], L: Float[Array, "K n n"]) -> Float[Array, "K n"]:

@@ -10,14 +10,15 @@ from jax.tree_util import Partial
 from jaxtyping import Array, Float, Int, PyTree
 
 from gadabout.adaptations.base import AbstractAdaptation, setting
-from gadabout.factors import AbstractFactor, Cholesky, Diagonal, Scaled
+from gadabout.adaptations.pool import PerChain
+from gadabout.factors import AbstractFactor
 from gadabout.kernels import AbstractKernel
 
 Level = Callable[[AbstractKernel, PyTree], Float[Array, ""]]
 
 
 class Home(NamedTuple):
-    """Where a run began: the kernel with its first θ, and the chains' first states."""
+    """Where a run began: the kernel with its first θ, and the first states of the chains at hand."""
 
     kernel: AbstractKernel
     states: PyTree
@@ -26,13 +27,17 @@ class Home(NamedTuple):
 Reset = Callable[[Home, AbstractKernel, PyTree], tuple[AbstractKernel, PyTree]]
 
 
-class Memory(eqx.Module):
-    """The wrapped adaptation's memory, κ (which compact set), ν (iterations since the last reset), and home."""
+class ReprojectionMemory(eqx.Module):
+    """The wrapped adaptation's memory, κ (which compact set), ν (iterations since the last reset), and home.
+
+    `home` is the kernel with its first θ, `starts` the chains' first states.
+    """
 
     wrapped: PyTree
     kappa: Int[Array, ""]
     nu: Int[Array, ""]
-    home: Home
+    home: AbstractKernel
+    starts: PerChain
 
 
 def extent(kernel: AbstractKernel, memory: PyTree) -> Float[Array, ""]:
@@ -46,7 +51,7 @@ def extent(kernel: AbstractKernel, memory: PyTree) -> Float[Array, ""]:
     numbers = jax.tree.leaves(eqx.filter(kernel, eqx.is_inexact_array))
     numbers += [node.mean for node in jax.tree.leaves(memory, is_leaf=has_mean) if has_mean(node)]
     for factor in filter(is_factor, jax.tree.leaves(kernel, is_leaf=is_factor)):
-        numbers += [1 / scale for scale in _scales(factor)]
+        numbers += [1 / factor.scales()]
     return jnp.max(jnp.stack([jnp.max(jnp.abs(number)) for number in numbers]))
 
 
@@ -107,41 +112,52 @@ class Reprojection(AbstractAdaptation):
     def diminishing(self):
         return self.wrapped.diminishing
 
+    @property
+    def continues(self):
+        return self.wrapped.continues
+
+    @property
+    def moves_chains(self):
+        return True
+
     def init(self, kernel, states):
         zero = jnp.asarray(0)
-        return Memory(self.wrapped.init(kernel, states), zero, zero, Home(kernel, states))
+        return ReprojectionMemory(self.wrapped.init(kernel, states), zero, zero, kernel, PerChain(states))
 
     def observe(self, memory, kernel, transition):
         evidence, trace = self.wrapped.observe(memory.wrapped, kernel, transition)
         fresh = (memory.nu == 0) & (memory.kappa > 0)
-        return evidence, trace | {"kappa": memory.kappa, "nu": memory.nu, "resets": fresh}
+        return (evidence, transition.after), trace | {"kappa": memory.kappa, "nu": memory.nu, "resets": fresh}
 
-    def update(self, memory, kernel, states, evidence):
-        kappa, home = memory.kappa, memory.home
+    def pool(self, memory, kernel, evidence, chains):
+        seen, after = evidence
+        return self.wrapped.pool(memory.wrapped, kernel, seen, chains), chains.gather((memory.starts.tree, after))
+
+    def update(self, memory, kernel, states, pooled):
+        evidence, (all_starts, all_states) = pooled
+        kappa, home = memory.kappa, Home(memory.home, memory.starts.tree)
         kernel, wrapped, states = self.wrapped.update(memory.wrapped, kernel, states, evidence)
-        first = self.level(home.kernel, self.wrapped.init(home.kernel, home.states))
+        first = self.level(home.kernel, self.wrapped.init(home.kernel, all_starts))
         inside = self.level(kernel, wrapped) <= jnp.maximum(self.bound, first) * self.growth**kappa
 
         new_kernel, new_states = self.reset(home, kernel, states)
-        begun = _advanced(self.wrapped.init(new_kernel, new_states), kappa + 1)
+        _, all_new_states = self.reset(Home(memory.home, all_starts), kernel, all_states)
+        begun = _advanced(self.wrapped.init(new_kernel, all_new_states), kappa + 1)
         stay = (kernel, wrapped, states, kappa, memory.nu + 1)
         back = (new_kernel, begun, new_states, kappa + 1, jnp.zeros_like(memory.nu))
         choose = lambda a, b: jnp.where(inside, a, b)
         kernel, wrapped, states, kappa, nu = jax.tree.map(choose, stay, back)
-        return kernel, Memory(wrapped, kappa, nu, home), states
+        return kernel, ReprojectionMemory(wrapped, kappa, nu, memory.home, memory.starts), states
 
-    def finish(self, memory, kernel, states):
-        kernel, wrapped, states = self.wrapped.finish(memory.wrapped, kernel, states)
-        return kernel, Memory(wrapped, memory.kappa, memory.nu, memory.home), states
+    def window_ends(self, length):
+        return self.wrapped.window_ends(length)
 
+    def ending(self, done, length):
+        return self.wrapped.ending(done, length)
 
-def _scales(factor: AbstractFactor) -> list[Array]:
-    """The numbers of a factor that must stay above 0."""
-    if isinstance(factor, Scaled):
-        return [factor.variance, *_scales(factor.base)]
-    if isinstance(factor, Cholesky):
-        return [jnp.diagonal(factor.matrix)]
-    return [factor.scale] if isinstance(factor, Diagonal) else [jnp.exp(factor.log_det() / factor.dim)]
+    def end(self, memory, kernel, states, ending):
+        kernel, wrapped, states = self.wrapped.end(memory.wrapped, kernel, states, ending)
+        return kernel, eqx.tree_at(lambda m: m.wrapped, memory, wrapped), states
 
 
 def _advanced(memory: PyTree, by: Int[Array, ""]) -> PyTree:

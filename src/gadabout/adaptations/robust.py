@@ -10,11 +10,11 @@ from jaxtyping import Array, Float
 
 from gadabout.adaptations.base import AbstractAdaptation, setting
 from gadabout.adaptations.gains import Gain
-from gadabout.adaptations.haario import Steps
+from gadabout.adaptations.haario import GainIndex
 from gadabout.factors import Cholesky
 
 
-class Seen(NamedTuple):
+class NoiseAndRate(NamedTuple):
     """One chain's noise u and its acceptance probability α."""
 
     noise: Float[Array, "*chains n"]
@@ -45,13 +45,16 @@ class Robust(AbstractAdaptation):
         return True
 
     def init(self, kernel, states):
-        return Steps(jnp.asarray(0))
+        return GainIndex(jnp.asarray(0))
 
     def observe(self, memory, kernel, transition):
-        return Seen(transition.info.noise, transition.info.acceptance_rate), {}
+        return NoiseAndRate(transition.info.noise, transition.info.acceptance_rate), {}
 
-    def update(self, memory, kernel, states, evidence):
-        chains, n = evidence.noise.shape
+    def pool(self, memory, kernel, evidence, chains):
+        return chains.gather(evidence)
+
+    def update(self, memory, kernel, states, pooled):
+        chains, n = pooled.noise.shape
         eta = jnp.minimum(0.5, n * self.gain(memory.count + 1))
 
         def fold(S, seen):
@@ -59,8 +62,8 @@ class Robust(AbstractAdaptation):
             step = eta / chains * (seen.acceptance_rate - self.target_acceptance)
             return rank_one(S, w, step.astype(S.dtype)), None
 
-        S, _ = jax.lax.scan(fold, self.where(kernel).matrix, evidence)
-        return eqx.tree_at(self.where, kernel, Cholesky(S)), Steps(memory.count + 1), states
+        S, _ = jax.lax.scan(fold, self.where(kernel).matrix, pooled)
+        return eqx.tree_at(self.where, kernel, Cholesky(S)), GainIndex(memory.count + 1), states
 
 
 def rank_one(S: Float[Array, "n n"], w: Float[Array, " n"], step: Float[Array, ""]) -> Float[Array, "n n"]:

@@ -10,24 +10,33 @@ from jaxtyping import Array, Bool, Float, PyTree
 
 from gadabout.adaptations.base import AbstractAdaptation, setting
 from gadabout.adaptations.optimisers import Optimiser
-from gadabout.factors import AbstractFactor, pooled_sum
+from gadabout.factors import AbstractFactor
+from gadabout.kernels import MetropolisInfo
 from gadabout.target import Point
 
 
-class Memory(eqx.Module):
+class SpeedMeasureMemory(eqx.Module):
     """β, the weight of the entropy, and the optimiser's state."""
 
     beta: Float[Array, ""]
     optimiser: PyTree
 
 
-class Evidence(eqx.Module):
+class LowerBoundGradient(eqx.Module):
     """One chain's part of the gradient: ∇_θ min{0, log-ratio} from where it stood, and whether it moved."""
 
     gradient: PyTree
     usable: Bool[Array, ""]
     accepted: Bool[Array, ""]
     here: Point
+
+
+class PooledGradient(eqx.Module):
+    """∇_θ F, the mean over the chains that have one; whether there is any; and the share of chains that moved."""
+
+    gradient: PyTree
+    usable: Bool[Array, ""]
+    acceptance_rate: Float[Array, ""]
 
 
 def the_proposal(kernel: Any) -> Any:
@@ -67,11 +76,11 @@ class SpeedMeasure(AbstractAdaptation):
 
     def init(self, kernel, states):
         theta = eqx.filter(self.where(kernel), eqx.is_inexact_array)
-        return Memory(jnp.ones_like(self.target_acceptance), self.optimiser.init(theta))
+        return SpeedMeasureMemory(jnp.ones_like(self.target_acceptance), self.optimiser.init(theta))
 
     def observe(self, memory, kernel, transition):
         info, here = transition.info, transition.before
-        if info.pullback is None:
+        if not isinstance(info, MetropolisInfo) or info.pullback is None:
             raise TypeError(
                 "SpeedMeasure needs the pullback of the log-ratio: use Metropolis(proposal, learn=True) with a "
                 f"proposal derived from AbstractReparametrised, got {kernel}"
@@ -84,31 +93,30 @@ class SpeedMeasure(AbstractAdaptation):
         entropy = self.where(kernel).entropy(here)
         lower_bound = jnp.minimum(0, info.log_ratio) + memory.beta * entropy
         trace = {"lower_bound": lower_bound, "beta": memory.beta, "entropy": entropy}
-        return Evidence(gradient, usable, info.accepted, here), trace
+        return LowerBoundGradient(gradient, usable, info.accepted, here), trace
 
-    def update(self, memory, kernel, states, evidence):
+    def pool(self, memory, kernel, evidence, chains):
+        theta, rest = eqx.partition(self.where(kernel), eqx.is_inexact_array)
+        entropy = lambda theta: jnp.sum(evidence.usable * jax.vmap(eqx.combine(theta, rest).entropy)(evidence.here))
+        entropy_gradient = jax.tree.map(lambda g: g[None], jax.grad(entropy)(theta))
+        counts = (evidence.usable.astype(float), evidence.accepted.astype(float))
+        gradient, entropy_gradient, (usable, accepted) = chains.total((evidence.gradient, entropy_gradient, counts))
+        mean = jax.tree.map(lambda g, h: (g + memory.beta * h) / jnp.maximum(usable, 1), gradient, entropy_gradient)
+        return PooledGradient(mean, usable > 0, accepted / chains.size(evidence.usable))
+
+    def update(self, memory, kernel, states, pooled):
         beta = memory.beta
         theta, rest = eqx.partition(self.where(kernel), eqx.is_inexact_array)
-        count = jnp.sum(evidence.usable)
-        share = evidence.usable / jnp.maximum(count, 1).astype(beta.dtype)
-
-        def mean_entropy(theta):
-            return jnp.sum(share * jax.vmap(eqx.combine(theta, rest).entropy)(evidence.here))
-
-        log_ratio_gradient = pooled_sum(evidence.gradient)
-        entropy_gradient = jax.grad(mean_entropy)(theta)
-        descent = jax.tree.map(
-            lambda g, h: -(g / jnp.maximum(count, 1) + beta * h), log_ratio_gradient, entropy_gradient
-        )
+        descent = jax.tree.map(jnp.negative, pooled.gradient)
         updates, optimiser = self.optimiser.update(descent, memory.optimiser, theta)
         ascended = jax.tree.map(lambda value, step: value + step, theta, updates)
         new = (_floored(ascended, self.diagonal_floor), optimiser)
-        theta, optimiser = jax.tree.map(lambda n, o: jnp.where(count > 0, n, o), new, (theta, memory.optimiser))
+        theta, optimiser = jax.tree.map(lambda n, o: jnp.where(pooled.usable, n, o), new, (theta, memory.optimiser))
 
-        acceptance = jnp.mean(evidence.accepted.astype(beta.dtype))
-        beta = jnp.maximum(beta * (1 + self.beta_rate * (acceptance - self.target_acceptance)), self.beta_floor)
+        change = 1 + self.beta_rate * (pooled.acceptance_rate - self.target_acceptance)
+        beta = jnp.maximum(beta * change, self.beta_floor)
         kernel = eqx.tree_at(self.where, kernel, eqx.combine(theta, rest))
-        return kernel, Memory(beta, optimiser), states
+        return kernel, SpeedMeasureMemory(beta, optimiser), states
 
 
 def _floored(proposal: PyTree, lowest: Float[Array, ""]) -> PyTree:

@@ -1,117 +1,133 @@
-"""Stan's warm-up: dual averaging throughout, and a metric learned in windows that double."""
+"""A factor fitted to each window of a warm-up, beside any rule for the step size."""
 
 from collections.abc import Callable
+from itertools import accumulate
 from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Int, PyTree
 
 from gadabout.adaptations.base import AbstractAdaptation
-from gadabout.adaptations.dual_averaging import DualAveraging
-from gadabout.factors import Cholesky, Diagonal
+from gadabout.adaptations.estimators import AbstractEstimator, Moments, RegularisedCovariance
 
 FEWEST = 10
-"""Draws, over all chains, below which a window learns no metric."""
+"""Draws, over all chains, below which a window learns no factor."""
 
 
-class Memory(eqx.Module):
-    """Of the present window: mean, sum of squares about it (or its matrix), draws; and of the last that was used."""
+def doubling_windows(length: int, first: int = 75, slow: int = 25, last: int = 50) -> list[int]:
+    """Stan's warm-up: a buffer, windows that double, and a buffer, which add up to `length`.
 
-    step: Any
-    mean: Float[Array, " n"]
-    squares: Float[Array, "..."]
-    draws: Int[Array, ""]
+    The last window takes in what is left where no other of twice its length fits. A length that does not hold one slow
+    window between the buffers is divided 15 : 75 : 10, one below 20 not at all. For 1,000: 75, 25, 50, 100, 200, 500
+    and 50.
+    """
+    if length < 20:
+        return [length]
+    if length <= first + slow + last:
+        first, last = int(0.15 * length), int(0.1 * length)
+        return [first, length - first - last, last]
+    windows, left = [], length - first - last
+    while left:
+        window = slow * 2 ** len(windows)
+        window = left if left < 3 * window else window
+        windows.append(window)
+        left -= window
+    return [first, *windows, last]
+
+
+class WindowMemory(eqx.Module):
+    """The step-size rule's memory, the moments of the present window, windows ended, and draws of the last one used.
+
+    `gradients` holds the moments of the gradients where the estimator wants them, else None.
+    """
+
+    rule: PyTree
+    moments: Moments
+    gradients: Moments | None
     windows: Int[Array, ""]
     used: Int[Array, ""]
 
 
-class WindowedMetric(AbstractAdaptation):
-    r"""Learns a factor L, $LL^\top$ the covariance of a window's draws, beside dual averaging of the step size.
+class WindowedFactor(AbstractAdaptation):
+    """Fits a factor L to the covariance of each window's draws, beside a rule for the step size.
 
-    The driver ends a window by `finish` (see `doubling_windows` for Stan's lengths). A window of N draws with
-    covariance S is used if it is not the first and at least twice as long as the last one used, which leaves out the
-    buffers before and after them; then $LL^\top = \frac{N}{N+5}S + 10^{-3}\frac{5}{N+5}I$ (Stan's regularisation), and
-    dual averaging begins anew at $\mu = \log(10\,\bar\varepsilon)$. Every window ends on its averaged step size
-    $\bar\varepsilon$, and so does warm-up. N counts the draws of all chains of a pool; S is about their common mean.
+    A window (see `doubling_windows` for Stan's lengths) is used if it is not the first and at least twice as long as
+    the last one used, which leaves out the buffers before and after them; then the rule begins anew at the step size
+    it had settled on. Every window ends on what the rule settles on, and so does warm-up. Draws count over all chains
+    of a pool; covariances are about their common mean.
 
-    Deviations from Stan: $\bar\varepsilon$ stands where Stan searches a step size anew, and chains share L and ε.
+    Deviations from Stan: the settled step size stands where Stan searches one anew, and chains share L and ε.
 
     Args:
-        step_size: dual averaging with its lens.
-        where: the lens from the kernel to the factor, a `Diagonal` or a `Cholesky`.
+        rule: any adaptation of the step size, such as `DualAveraging` with its lens.
+        where: the lens from the kernel to the factor.
+        estimate: the covariance from the moments of the window's draws and gradients.
+        windows: the lengths of the windows of a stage.
     """
 
-    step_size: DualAveraging
+    rule: AbstractAdaptation
     where: Callable[[Any], Any] = eqx.field(static=True)
+    estimate: AbstractEstimator = RegularisedCovariance()
+    windows: Callable[[int], list[int]] = eqx.field(static=True, default=doubling_windows)
 
     def init(self, kernel, states):
-        leaf = jax.tree.leaves(self.where(kernel))[0]
         zero = jnp.asarray(0)
-        return Memory(
-            self.step_size.init(kernel, states), jnp.zeros(leaf.shape[-1]), jnp.zeros(leaf.shape), *[zero] * 3
-        )
+        draws, gradients = (self._empty(kernel, rows) for rows in self._rows(kernel, states))
+        return WindowMemory(self.rule.init(kernel, states), draws, gradients, zero, zero)
 
     def observe(self, memory, kernel, transition):
-        seen, trace = self.step_size.observe(memory.step, kernel, transition)
-        return (seen, kernel.position(transition.after)), trace
+        evidence, trace = self.rule.observe(memory.rule, kernel, transition)
+        return (evidence, self._one(kernel, transition.after)), trace
 
-    def update(self, memory, kernel, states, evidence):
-        seen, x = evidence
-        kernel, step, states = self.step_size.update(memory.step, kernel, states, seen)
-        draws = memory.draws + len(x)
-        before = x - memory.mean
-        mean = memory.mean + jnp.sum(before, 0) / draws
-        dense = isinstance(self.where(kernel), Cholesky)
-        product = (lambda a, b: a.T @ b) if dense else (lambda a, b: jnp.sum(a * b, 0))
-        squares = memory.squares + product(before, x - mean)
-        return kernel, Memory(step, mean, squares, draws, memory.windows, memory.used), states
+    def pool(self, memory, kernel, evidence, chains):
+        seen, (x, grad) = evidence
+        products = memory.moments.products(x), None if grad is None else memory.gradients.products(grad)
+        return self.rule.pool(memory.rule, kernel, seen, chains), chains.total(products), chains.size(x)
+
+    def update(self, memory, kernel, states, pooled):
+        evidence, (x_sums, grad_sums), count = pooled
+        kernel, rule, states = self.rule.update(memory.rule, kernel, states, evidence)
+        gradients = None if grad_sums is None else memory.gradients.add(count, *grad_sums)
+        moments = memory.moments.add(count, *x_sums)
+        return kernel, WindowMemory(rule, moments, gradients, memory.windows, memory.used), states
+
+    def window_ends(self, length):
+        return tuple(accumulate(self.windows(length)))
 
     def finish(self, memory, kernel, states):
-        kernel, step, states = self.step_size.finish(memory.step, kernel, states)
-        use = (memory.windows > 0) & (memory.draws >= jnp.maximum(2 * memory.used, FEWEST))
-        factor = self._factor(memory, self.where(kernel))
+        kernel, rule, states = self.rule.finish(memory.rule, kernel, states)
+        draws = memory.moments.count
+        use = (memory.windows > 0) & (draws >= jnp.maximum(2 * memory.used, FEWEST))
         choose = lambda new, old: jax.tree.map(lambda a, b: jnp.where(use, a, b), new, old)
-        kernel = eqx.tree_at(self.where, kernel, choose(factor, self.where(kernel)))
-        anew = self.init(kernel, states)
-        used = jnp.where(use, memory.draws, memory.used)
-        memory = Memory(choose(anew.step, step), anew.mean, anew.squares, anew.draws, memory.windows + 1, used)
-        return kernel, memory, states
+        factor = self.where(kernel)
+        fitted = factor.fitted(self.estimate(memory.moments, memory.gradients))
+        kernel = eqx.tree_at(self.where, kernel, choose(fitted, factor))
+        rule = choose(self.rule.init(kernel, states), rule)
+        used = jnp.where(use, draws, memory.used)
+        moments, gradients = jax.tree.map(_emptied, (memory.moments, memory.gradients), is_leaf=_is_moments)
+        return kernel, WindowMemory(rule, moments, gradients, memory.windows + 1, used), states
 
-    def _factor(self, memory: Memory, old: Diagonal | Cholesky) -> Diagonal | Cholesky:
-        """The regularised root of a window's covariance; the old factor where rounding leaves none."""
-        N = memory.draws
-        weight = N / (N + 5)
-        covariance = weight * memory.squares / jnp.maximum(N - 1, 1)
-        ridge = 1e-3 * (1 - weight)
-        if isinstance(old, Diagonal):
-            return Diagonal(jnp.sqrt(covariance + ridge))
-        L = jnp.linalg.cholesky(covariance + ridge * jnp.eye(old.dim))
-        return Cholesky(jnp.where(jnp.isfinite(L).all(), L, old.matrix))
+    def _one(self, kernel, state) -> tuple[Array, Array | None]:
+        """Position and, where the estimator wants it, gradient of one chain."""
+        return kernel.position(state), kernel.point(state).grad if self.estimate.gradients else None
+
+    def _rows(self, kernel, states) -> tuple[Array, Array | None]:
+        return jax.vmap(lambda state: self._one(kernel, state))(states)
+
+    def _empty(self, kernel, rows: Array | None) -> Moments | None:
+        """No draws yet, about the mean of where chains stand."""
+        if rows is None:
+            return None
+        shape = self.where(kernel).covariance_shape()
+        return Moments(jnp.asarray(0), jnp.mean(rows, 0), jnp.zeros(shape, rows.dtype))
 
 
-class DepthLimit(AbstractAdaptation):
-    """Lets trajectories grow to another depth while θ is learned than afterwards; it learns nothing.
+def _is_moments(node: Any) -> bool:
+    return isinstance(node, Moments)
 
-    Args:
-        warmup: the largest number of doublings while adapting.
-        after: the largest number from the end of a window on, until adaptation goes on.
-        where: the lens from the kernel to its limit.
-    """
 
-    warmup: Int[Array, ""]
-    after: Int[Array, ""]
-    where: Callable[[Any], Any] = eqx.field(static=True)
-
-    def init(self, kernel, states):
-        return None
-
-    def observe(self, memory, kernel, transition):
-        return None, {}
-
-    def update(self, memory, kernel, states, evidence):
-        return eqx.tree_at(self.where, kernel, self.warmup), memory, states
-
-    def finish(self, memory, kernel, states):
-        return eqx.tree_at(self.where, kernel, self.after), memory, states
+def _emptied(moments: Moments) -> Moments:
+    """No draws, about the mean that there was."""
+    return Moments(jnp.zeros_like(moments.count), moments.mean, jnp.zeros_like(moments.squares))

@@ -1,4 +1,4 @@
-"""The chunk: one compiled program that advances all chains by a number of iterations given at run time."""
+"""The programs of a run: its start, the chunk that advances all chains, the ends of windows, what is handed over."""
 
 from functools import partial
 from typing import Any
@@ -6,22 +6,28 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Int, Key, UInt
+from jax.sharding import Mesh, NamedSharding
+from jax.sharding import PartitionSpec as P
+from jaxtyping import Array, Bool, Int, Key, PyTree, UInt
 
-from gadabout.driver.sampler import Sampler, State
+from gadabout.adaptations import PerChain, Pool
+from gadabout.sampler import Learned, Sampler, State
+from gadabout.schedule import Warm
 from gadabout.target import Target
 
 POSITION = "position"
+CHAINS = "chains"
+"""the mesh axis over which chains are laid"""
 BUFFER_BYTES = 16 * 2**20
 LONGEST_BUFFER = 8_192
 
 
 class Run(eqx.Module):
-    """The whole state of a run: one pytree of arrays.
+    """The whole state of a stage that runs one sampler: one pytree of arrays.
 
     `pools` holds the samplers' states stacked over pools of chains that share θ: one pool if adaptation is pooled, as
     many as chains if it is per chain. Noise of chain c at iteration t comes from fold_in(fold_in(stream, c), t), t
-    counting from the first warm-up iteration: it depends on neither chunk length nor interruption.
+    counting from the run's first iteration: it depends on neither chunk length, nor interruption, nor stage.
     """
 
     pools: State
@@ -39,79 +45,171 @@ class Tally(eqx.Module):
 
 
 @eqx.filter_jit
-def start(
-    sampler: Sampler, target: Target, positions: Array, stream: Key[Array, ""], shared: Key[Array, ""], pooled: bool
-) -> Run:
-    """A run at iteration 0 from positions (num_chains, n); `stream` feeds the transitions, `shared` what θ shares."""
-    pools = positions[None] if pooled else positions[:, None]
-    chains = jnp.arange(positions.shape[0]).reshape(pools.shape[:2])
-    chain_keys = jax.vmap(jax.vmap(lambda c: jax.random.fold_in(stream, c)))(chains)
-    state = eqx.filter_vmap(lambda x: sampler.init(shared, target, x))(pools)
-    return Run(state, chain_keys, jnp.zeros((), jnp.uint32))
+def start(sampler: Sampler, target: Target, warm: Warm, pooled: bool) -> Run:
+    """A run of a sampler from where the stage before has left the chains, and with what it learned."""
+    by_pool = lambda leaf: leaf[None] if pooled else leaf[:, None]
+    state = eqx.filter_vmap(lambda x: sampler.init(target, x, warm.learned))(by_pool(warm.positions))
+    return Run(state, by_pool(warm.chain_keys), warm.t)
 
 
 @eqx.filter_jit
-def _iteration(sampler: Sampler, target: Target, run: Run, adapt: bool) -> tuple[Run, dict[str, Array]]:
+def hand_over(run: Run, learned: Learned | None) -> Warm:
+    """What the next stage begins with, after this one."""
+    positions = jax.vmap(lambda pool: pool.position)(run.pools)
+    flat = lambda leaf: leaf.reshape(-1, *leaf.shape[2:])
+    return Warm(flat(run.chain_keys), run.t, flat(positions), learned, run.pools)
+
+
+@eqx.filter_jit(donate="all-except-first")
+def end_window(sampler: Sampler, run: Run, ending: PyTree) -> Run:
+    """A run where windows of the adaptation end, in every pool; where `ending` is False throughout it only compiles."""
+    pools = eqx.filter_vmap(lambda pool: sampler.end_window(pool, ending))(run.pools)
+    return Run(pools, run.chain_keys, run.t)
+
+
+@eqx.filter_jit
+def settle(sampler: Sampler, run: Run) -> Run:
+    """A run whose kernels are those that draws are made with."""
+    return Run(eqx.filter_vmap(sampler.settle)(run.pools), run.chain_keys, run.t)
+
+
+def _keys(run: Run, t: Array) -> Key[Array, "pools chains"]:
+    return jax.vmap(jax.vmap(lambda key: jax.random.fold_in(key, t)))(run.chain_keys)
+
+
+@eqx.filter_jit
+def _iteration(sampler: Sampler, target: Target, run: Run, adapt: bool, pool: Pool) -> tuple[Run, dict[str, Array]]:
     """One iteration of every chain, and its record with the positions in it, each of shape (pools, chains, ...)."""
-    keys = jax.vmap(jax.vmap(lambda key: jax.random.fold_in(key, run.t)))(run.chain_keys)
-    step = eqx.filter_vmap(lambda key, state: sampler.step(key, state, target, adapt))
-    pools, record = step(keys, run.pools)
+    step = eqx.filter_vmap(lambda key, state: sampler.step(key, state, target, adapt, pool))
+    pools, record = step(_keys(run, run.t), run.pools)
     record[POSITION] = jax.vmap(lambda pool: pool.position)(pools)
     return Run(pools, run.chain_keys, run.t + 1), record
 
 
-@eqx.filter_jit(donate="all-except-first")
-def finish(sampler: Sampler, run: Run, act: Array) -> Run:
-    """A run at the end of a warm-up stage, in every pool; where `act` is False it only compiles. `run` is donated."""
-    finished = eqx.filter_vmap(sampler.finish)(run.pools)
-    choose = lambda new, old: jnp.where(act, new, old) if eqx.is_array(old) else old
-    return Run(jax.tree.map(choose, finished, run.pools), run.chain_keys, run.t)
-
-
 def shapes(sampler: Sampler, target: Target, run: Run, adapt: bool) -> dict[str, jax.ShapeDtypeStruct]:
     """Shape and type of all that one iteration can record. Traces what `advance` will trace, so it costs nothing."""
-    return eqx.filter_eval_shape(partial(_iteration, adapt=adapt), sampler, target, run)[1]
+    return eqx.filter_eval_shape(partial(_iteration, adapt=adapt, pool=Pool()), sampler, target, run)[1]
 
 
-def buffer_length(recorded: dict[str, Any]) -> int:
+def block_of(run: Run, adapt: bool) -> int:
+    """Iterations that are made at once: more than one only where θ stands still and the kernel says so."""
+    return 1 if adapt else run.pools.kernel.block
+
+
+def buffer_length(recorded: dict[str, Any], block: int = 1) -> int:
     """Draws that a chunk's buffer holds: a power of two that depends on the size of a draw, not on the run's length."""
     draw_bytes = sum(spec.size * spec.dtype.itemsize for spec in recorded.values())
-    return max(1, min(LONGEST_BUFFER, 2 ** ((BUFFER_BYTES // max(draw_bytes, 1)).bit_length() - 1)))
+    return max(block, min(LONGEST_BUFFER, 2 ** ((BUFFER_BYTES // max(draw_bytes, 1)).bit_length() - 1)))
+
+
+def advance(
+    sampler: Sampler,
+    target: Target,
+    run: Run,
+    length: int,
+    thinning: int,
+    adapt: bool,
+    fields: tuple[str, ...],
+    *,
+    offset: int = 0,
+    batches: Any = None,
+    mesh: Mesh | None = None,
+) -> tuple[Run, dict[str, Array], Tally]:
+    """Advances a run by `length` iterations, with every `thinning`-th recorded; `run` is donated.
+
+    Returns the run, the buffers of shape (capacity, pools, chains, ...) and the tally. Of the first draw in the buffers
+    `offset` iterations were made before; a draw is whole once `thinning` are. Neither of the three numbers compiles
+    anything anew, and a length of 0 compiles without moving a chain. Iteration i of the chunk sees the i-th of
+    `batches`, if there are any. With a mesh the chains lie over its devices, which talk to each other in `Pool` alone.
+    """
+    counts = jnp.asarray([length, thinning, offset])
+    return _advance((sampler, target, adapt, fields, batches, mesh), run, counts)
 
 
 @eqx.filter_jit(donate="all-except-first")
-def _advance(fixed: tuple, run: Run, length: Array, thinning: Array) -> tuple[Run, dict[str, Array], Tally]:
-    sampler, target, adapt, fields = fixed
-    recorded = shapes(sampler, target.during(0), run, adapt)
-    capacity = buffer_length({name: recorded[name] for name in fields})
+def _advance(fixed: tuple, run: Run, counts: Array) -> tuple[Run, dict[str, Array], Tally]:
+    *known, mesh = fixed
+    if mesh is None:
+        return _chunk(*known, run, counts, Pool())
+    pooled = run.chain_keys.shape[0] == 1
+    arrays, rest = eqx.partition((known, run), eqx.is_array)
+    still = jax.tree.map(lambda leaf: P(), arrays[0])
+
+    def local(arrays, counts):
+        known, run = eqx.combine(arrays, rest)
+        run, buffer, tally = _chunk(*known, run, counts, Pool(CHAINS if pooled else None))
+        return eqx.filter(run, eqx.is_array), buffer, tally
+
+    laid = specs(arrays[1])
+    over = P(None, CHAINS) if pooled else P(CHAINS)
+    sharded = jax.shard_map(
+        local, mesh=mesh, in_specs=((still, laid), P()), out_specs=(laid, P(None, *over), over), check_vma=False
+    )
+    moved, buffer, tally = sharded(arrays, counts)
+    return eqx.combine(moved, rest[1]), buffer, tally
+
+
+def _chunk(sampler, target, adapt, fields, batches, run, counts, pool) -> tuple[Run, dict[str, Array], Tally]:
+    """`_advance` for the chains at hand."""
+    length, thinning, offset = counts
+    block = block_of(run, adapt)
+    seen = lambda i: target if batches is None else target.with_data(batches.during(i))
+    recorded = shapes(sampler, seen(0), run, adapt)
+    capacity = buffer_length({name: recorded[name] for name in fields}, block)
     buffer = {name: jnp.zeros((capacity, *recorded[name].shape), recorded[name].dtype) for name in fields}
     shape = run.chain_keys.shape
     tally = Tally(jnp.zeros(shape), jnp.zeros(shape, int), jnp.ones(shape, bool))
 
-    def body(i, carry):
-        run, buffer, tally = carry
-        run, record = _iteration(sampler, target.during(i), run, adapt)
-        slot = i // thinning  # the last of `thinning` iterations is what stays in the slot
+    def keep(i, record, buffer, tally):
+        slot = (offset + i) // thinning  # the last of `thinning` iterations is what stays in the slot
         buffer = {name: buffer[name].at[slot].set(record[name]) for name in fields}
-        tally = Tally(
-            tally.acceptance + record["acceptance_rate"],
-            tally.gradient_evaluations + record["gradient_evaluations"],
-            tally.finite,
-        )
-        return run, buffer, tally
+        acceptance = tally.acceptance + record["acceptance_rate"]
+        return buffer, Tally(acceptance, tally.gradient_evaluations + record["gradient_evaluations"], tally.finite)
 
-    run, buffer, tally = jax.lax.fori_loop(0, length, body, (run, buffer, tally))
+    def one(i, carry):
+        run, buffer, tally = carry
+        run, record = _iteration(sampler, seen(i), run, adapt, pool)
+        return run, *keep(i, record, buffer, tally)
+
+    def many(b, carry):
+        run, buffer, tally = carry
+        first = b * block
+        count = jnp.minimum(block, length - first)
+        keys = jnp.moveaxis(jax.vmap(lambda j: _keys(run, run.t + j))(jnp.arange(block, dtype=run.t.dtype)), 0, 2)
+        ahead = eqx.filter_vmap(lambda keys, state: sampler.run(keys, state, seen(0), count), out_axes=(0, 1, 1))
+        pools, positions, records = ahead(keys, run.pools)
+        records = records | {POSITION: positions}
+        row = lambda j: {name: rows[j] for name, rows in records.items()}
+        store = lambda j, carry: keep(first + j, row(j), *carry)
+        buffer, tally = jax.lax.fori_loop(0, count, store, (buffer, tally))
+        return Run(pools, run.chain_keys, run.t + count.astype(run.t.dtype)), buffer, tally
+
+    turns, body = (length, one) if block == 1 else (-(-length // block), many)
+    run, buffer, tally = jax.lax.fori_loop(0, turns, body, (run, buffer, tally))
     positions = jax.vmap(lambda pool: pool.position)(run.pools)
     return run, buffer, Tally(tally.acceptance, tally.gradient_evaluations, jnp.isfinite(positions).all(-1))
 
 
-def advance(
-    sampler: Sampler, target: Target, run: Run, length: int, thinning: int, adapt: bool, fields: tuple[str, ...]
-) -> tuple[Run, dict[str, Array], Tally]:
-    """Advances a run by `length` iterations, with every `thinning`-th recorded; `run` is donated.
+def specs(run: Run) -> Run:
+    """How the arrays of a run lie over a mesh: chains and what belongs to them are shared out, θ is everywhere."""
+    pooled = run.chain_keys.shape[0] == 1
+    if not pooled:
+        laid = jax.tree.map(lambda leaf: P(CHAINS), run)
+        return eqx.tree_at(lambda run: run.t, laid, P())
+    own = lambda tree: jax.tree.map(lambda leaf: P(None, CHAINS), tree)
+    everywhere = lambda tree: jax.tree.map(
+        lambda node: own(node) if isinstance(node, PerChain) else P(),
+        tree,
+        is_leaf=lambda node: isinstance(node, PerChain),
+    )
+    pools = State(everywhere(run.pools.kernel), everywhere(run.pools.memory), own(run.pools.chains))
+    return Run(pools, own(run.chain_keys), P())  # pyright: ignore[reportArgumentType]
 
-    Returns the run, the buffers of shape (capacity, pools, chains, ...) of which the first ceil(length / thinning)
-    rows are filled, and the tally. Neither length nor thinning compiles anything anew, and a length of 0 compiles
-    without moving a chain. Where the target's data are `Batches`, iteration i of the chunk sees the i-th.
-    """
-    return _advance((sampler, target, adapt, fields), run, jnp.asarray(length), jnp.asarray(thinning))
+
+def lay(run: Run, mesh: Mesh | None) -> Run:
+    """The run with its arrays on the devices of the mesh."""
+    if mesh is None:
+        return run
+    arrays, rest = eqx.partition(run, eqx.is_array)
+    put = lambda leaf, spec: jax.device_put(leaf, NamedSharding(mesh, spec))
+    return eqx.combine(jax.tree.map(put, arrays, specs(arrays)), rest)

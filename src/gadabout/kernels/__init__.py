@@ -1,6 +1,6 @@
 """Kernels: transitions that leave the target invariant."""
 
-from gadabout.kernels.base import AbstractKernel, Info, Transition
+from gadabout.kernels.base import AbstractInfo, AbstractKernel, CompositeInfo, Info, MetropolisInfo, Transition
 from gadabout.kernels.block import Block
 from gadabout.kernels.compose import AbstractComposite, Cycle, Mix
 from gadabout.kernels.gibbs import Gibbs
@@ -16,14 +16,17 @@ from gadabout.kernels.stochastic_gradient import (
 
 __all__ = [
     "AbstractComposite",
+    "AbstractInfo",
     "AbstractKernel",
     "AbstractStochasticGradient",
     "Block",
+    "CompositeInfo",
     "Cycle",
     "Gibbs",
     "Info",
     "LangevinDynamics",
     "Metropolis",
+    "MetropolisInfo",
     "Mix",
     "NoUTurn",
     "NoseHooverThermostat",

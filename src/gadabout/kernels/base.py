@@ -2,34 +2,71 @@
 
 from abc import abstractmethod
 from collections.abc import Callable
+from typing import Any, Self
 
 import equinox as eqx
-from jaxtyping import Array, Bool, Float, Key, PyTree
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
 from gadabout.target import Point, Target
 
 
-class Info(eqx.Module):
-    """What one transition leaves behind for an adaptation to learn from; only `record` leaves the iteration."""
+class AbstractInfo(eqx.Module):
+    """What every kernel can say of one transition; what more it has for an adaptation stands in its own class.
 
-    log_ratio: Float[Array, ""]
+    A kernel that forgets one of them fails while it is traced. `statistics` holds those that only it knows, by their
+    ArviZ names, and `gradient_evaluations` is given where their number differs from transition to transition.
+    """
+
+    lp: Float[Array, ""]
     acceptance_rate: Float[Array, ""]
     accepted: Bool[Array, ""]
     finite: Bool[Array, ""]
+    statistics: dict[str, Array] = eqx.field(default_factory=dict, kw_only=True)
+    gradient_evaluations: Int[Array, ""] | None = eqx.field(default=None, kw_only=True)
+
+    @property
+    def record(self) -> dict[str, Array]:
+        """All that leaves the iteration, by ArviZ names."""
+        common = {
+            "lp": self.lp,
+            "acceptance_rate": self.acceptance_rate,
+            "accepted": self.accepted,
+            "nonfinite": ~self.finite,
+        }
+        counted = self.gradient_evaluations
+        return {**self.statistics, **common, **({} if counted is None else {"gradient_evaluations": counted})}
+
+
+class Info(AbstractInfo):
+    """A transition of which nothing is to be learned but what every kernel says."""
+
+
+class MetropolisInfo(AbstractInfo):
+    """A proposal and its judgement: the log acceptance ratio, y, ε, and the pullback of the log-ratio if it is wanted.
+
+    The log-ratio is −∞ where the proposal was not `finite`.
+    """
+
+    log_ratio: Float[Array, ""]
     proposed: Point
     noise: PyTree
     pullback: Callable | None
-    record: dict[str, Array]
+
+
+class CompositeInfo(AbstractInfo):
+    """The transitions of the parts of a kernel that is composed of others in a fixed order, for `OfPart`."""
+
     parts: tuple["Transition", ...] = ()
-    """the transitions of the parts of a kernel that is composed of others in a fixed order, for `OfPart`"""
 
 
 class Transition(eqx.Module):
-    """One chain's state before and after a transition, with its `Info`."""
+    """One chain's state before and after a transition, with its info."""
 
     before: PyTree
     after: PyTree
-    info: Info
+    info: Any
 
 
 class AbstractKernel(eqx.Module):
@@ -45,16 +82,48 @@ class AbstractKernel(eqx.Module):
         """The state of a chain that stands at x."""
 
     @abstractmethod
-    def step(self, key: Key[Array, ""], state: PyTree, target: Target) -> tuple[PyTree, Info]:
+    def step(self, key: Key[Array, ""], state: PyTree, target: Target) -> tuple[PyTree, AbstractInfo]:
         """One transition; a rejected move returns the state it started from."""
 
     @abstractmethod
     def position(self, state: PyTree) -> Float[Array, " n"]:
         """What is stored of a state."""
 
+    def point(self, state: PyTree) -> Point:
+        """Position, log density and gradient of a state; raises TypeError where it holds more than a point."""
+        if not isinstance(state, Point):
+            raise TypeError(f"the state of {type(self).__name__} is more than a point")
+        return state
+
+    @property
+    def block(self) -> int:
+        """Transitions that `run` makes at once: 1, unless many cost less together than one by one."""
+        return 1
+
+    def run(
+        self, keys: Key[Array, " block"], state: PyTree, target: Target, count: Int[Array, ""]
+    ) -> tuple[PyTree, tuple[PyTree, AbstractInfo]]:
+        """The first `count` of `len(keys)` transitions with θ standing still; what follows them is not used.
+
+        Returns the state after them, and states and infos of all, along a leading axis. Blocks are always evaluated
+        whole, so that their rounding does not depend on how many transitions are asked for.
+        """
+
+        def one(state, turn):
+            i, key = turn
+            after, info = self.step(key, state, target)
+            after = jax.tree.map(lambda new, old: jnp.where(i < count, new, old), after, state)
+            return after, (after, info)
+
+        return jax.lax.scan(one, state, (jnp.arange(keys.shape[0]), keys))
+
     def rebase(self, state: PyTree) -> PyTree:
         """The state with whatever depends on θ renewed, called after θ changed."""
         return state
+
+    def settled(self, states: PyTree) -> Self:
+        """The kernel that draws are made with, once θ stands still; `states` are stacked over chains."""
+        return self
 
     def gradient_evaluations(self, learning: bool) -> int:
         """Evaluations of ∇ log π in one transition, those that a learning adaptation asks for included."""

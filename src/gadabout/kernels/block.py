@@ -1,14 +1,14 @@
 """A kernel on some of the coordinates."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
 import equinox as eqx
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array
 
-from gadabout.kernels.base import AbstractKernel, Info, Transition
+from gadabout.kernels.base import AbstractKernel, CompositeInfo, Transition
 from gadabout.kernels.compose import AbstractComposite
-from gadabout.target import Point, Target
+from gadabout.target import Point
 
 
 class Block(AbstractComposite):
@@ -45,13 +45,18 @@ class Block(AbstractComposite):
 
     def step(self, key, state, target):
         before = self.enter(0, state)
-        conditional = Target(Given(target.logdensity, state.x, self.indices), target.data)
-        after, info = self.kernel.step(key, before, conditional)
+        after, info = self.kernel.step(key, before, target.conditional(state.x, self.indices))
         there = self.leave(Point(state.x.at[self._at].set(after.x), after.logp), target)
-        parts = (Transition(before, after, info),)
-        record = info.record | {"lp": there.logp}
-        return there, Info(
-            info.log_ratio, info.acceptance_rate, info.accepted, info.finite, there, None, None, record, parts
+        statistics = {f"{name}_0": value for name, value in info.statistics.items()}
+        count = info.gradient_evaluations
+        return there, CompositeInfo(
+            there.logp,
+            info.acceptance_rate,
+            info.accepted,
+            info.finite,
+            (Transition(before, after, info),),
+            statistics=statistics,
+            gradient_evaluations=None if count is None else count + self.order,
         )
 
     def gradient_evaluations(self, learning):
@@ -60,14 +65,3 @@ class Block(AbstractComposite):
     @property
     def _at(self) -> Array:
         return jnp.array(self.indices)
-
-
-class Given(eqx.Module):
-    """A log density as a function of some coordinates, with the others held."""
-
-    logdensity: Callable
-    x: Float[Array, " n"]
-    indices: tuple[int, ...] = eqx.field(static=True)
-
-    def __call__(self, block, *data):
-        return self.logdensity(self.x.at[jnp.array(self.indices)].set(block), *data)

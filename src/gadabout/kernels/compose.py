@@ -11,18 +11,15 @@ cache is computed anew for every one of its moves, and after a part that leaves 
 one, the target is evaluated once more.
 """
 
-from collections.abc import Callable
 from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Array, Bool, Float, Int
 
-from gadabout.kernels.base import AbstractKernel, Info, Transition
+from gadabout.kernels.base import AbstractInfo, AbstractKernel, CompositeInfo, Transition
 from gadabout.target import Point, Target
-
-COMMON = ("lp", "acceptance_rate", "accepted", "nonfinite", "gradient_evaluations")
 
 
 class AbstractComposite(AbstractKernel):
@@ -54,59 +51,51 @@ class AbstractComposite(AbstractKernel):
     def gradient_evaluations(self, learning):
         return sum(kernel.gradient_evaluations(learning) + self._again(kernel) for kernel in self.kernels)
 
+    def settled(self, states):
+        own = lambda i: jax.vmap(lambda state: self.enter(i, state))(states)
+        kernels = tuple(kernel.settled(own(i)) for i, kernel in enumerate(self.kernels))
+        return eqx.tree_at(lambda composite: composite.kernels, self, kernels)
+
     def _again(self, kernel: AbstractKernel) -> int:
         return int(self.order > 0 and kernel.order == 0)
 
 
-class Seen(eqx.Module):
+class Outcome(eqx.Module):
     """What every part tells of its transition, whatever else it tells."""
 
     acceptance_rate: Float[Array, ""]
     accepted: Bool[Array, ""]
     finite: Bool[Array, ""]
+    gradient_evaluations: Int[Array, ""]
 
     @classmethod
-    def of(cls, info: Info) -> "Seen":
-        """What the info of one part holds of it."""
-        return cls(info.acceptance_rate, info.accepted, info.finite)
+    def of(cls, info: AbstractInfo, kernel: AbstractKernel, again: int) -> "Outcome":
+        """What the info of one part holds of it; `again` counts the gradients that the composite adds."""
+        counted = info.gradient_evaluations
+        counted = kernel.gradient_evaluations(False) if counted is None else counted
+        rate = jnp.asarray(info.acceptance_rate, dtype=float)
+        return cls(rate, jnp.asarray(info.accepted), jnp.asarray(info.finite), jnp.asarray(counted, int) + again)
 
 
-def summary(seen: Seen, after: Point, parts: tuple[Transition, ...] = ()) -> Info:
-    """The info of a composite from what its parts saw, stacked: mean rate, any acceptance, all finite.
+def summary(outcomes: Outcome, after: Point, parts: tuple[Transition, ...] = (), counted: bool = True) -> CompositeInfo:
+    """The info of a composite from the outcomes of its parts, stacked: mean rate, any acceptance, all finite.
 
-    Statistics of the parts of a fixed order are kept under their names with the part's number after them. There is no
-    ratio of the whole: `log_ratio` is the logarithm of the mean rate.
+    Statistics of the parts of a fixed order are kept under their names with the part's number after them. `counted`
+    says whether gradient evaluations differ from transition to transition.
     """
-    rate, accepted, finite = jnp.mean(seen.acceptance_rate), jnp.any(seen.accepted), jnp.all(seen.finite)
-    record = {"lp": after.logp, "acceptance_rate": rate, "accepted": accepted, "nonfinite": ~finite}
+    statistics = {}
     for i, part in enumerate(parts):
-        own = {name: value for name, value in part.info.record.items() if name not in COMMON}
-        record |= {f"{name}_{i}": value for name, value in {"acceptance_rate": seen.acceptance_rate[i], **own}.items()}
-    return Info(jnp.log(rate), rate, accepted, finite, after, None, None, record, parts)
-
-
-class TracedOnce(eqx.Module):
-    """A log density that JAX traces once for all who call it with the same shapes."""
-
-    logdensity: Callable
-
-    @property
-    def layout(self):
-        """The layout of the log density's argument, or None."""
-        return getattr(self.logdensity, "layout", None)
-
-    def __call__(self, x, *data):
-        return _call(self.logdensity, x, data)
-
-
-@eqx.filter_jit
-def _call(logdensity, x, data):
-    return logdensity(x, *data)
-
-
-def traced_once(target: Target) -> Target:
-    """The target, such that many parts do not trace the user's function as often."""
-    return target if isinstance(target.logdensity, TracedOnce) else Target(TracedOnce(target.logdensity), target.data)
+        own = {"acceptance_rate": outcomes.acceptance_rate[i], **part.info.statistics}
+        statistics |= {f"{name}_{i}": value for name, value in own.items()}
+    return CompositeInfo(
+        after.logp,
+        jnp.mean(outcomes.acceptance_rate),
+        jnp.any(outcomes.accepted),
+        jnp.all(outcomes.finite),
+        parts,
+        statistics=statistics,
+        gradient_evaluations=jnp.sum(outcomes.gradient_evaluations) if counted else None,
+    )
 
 
 class Cycle(AbstractComposite):
@@ -120,22 +109,23 @@ class Cycle(AbstractComposite):
     random_order: bool = eqx.field(static=True, default=False)
 
     def step(self, key, state, target):
-        target = traced_once(target)
         keys = jax.random.split(key, len(self.kernels) + 1)
         if self.random_order:
             order = jax.random.permutation(keys[0], len(self.kernels))
             bits, impl = jax.random.key_data(keys[1:]), jax.random.key_impl(key)
             turn = lambda here, turn: _switch(self, turn[0], turn[1], impl, here, target)
-            after, seen = jax.lax.scan(turn, state, (order, bits))
-            return after, summary(seen, after)
+            after, outcomes = jax.lax.scan(turn, state, (order, bits))
+            return after, summary(outcomes, after)
         parts = []
         for index, kernel in enumerate(self.kernels):
             before = self.enter(index, state)
             after, info = kernel.step(keys[index + 1], before, target)
             parts.append(Transition(before, after, info))
             state = self.leave(after, target)
-        seen = jax.tree.map(lambda *leaves: jnp.stack(leaves), *(Seen.of(part.info) for part in parts))
-        return state, _with_gradients(self, summary(seen, state, tuple(parts)))
+        each = (Outcome.of(part.info, k, self._again(k)) for part, k in zip(parts, self.kernels, strict=True))
+        outcomes = jax.tree.map(lambda *leaves: jnp.stack(leaves), *each)
+        counted = any(part.info.gradient_evaluations is not None for part in parts)
+        return state, summary(outcomes, state, tuple(parts), counted)
 
 
 class Mix(AbstractComposite):
@@ -156,34 +146,30 @@ class Mix(AbstractComposite):
             raise ValueError(f"weights must have the shape ({len(self.kernels)},), got {self.weights.shape}")
 
     def step(self, key, state, target):
-        target = traced_once(target)
         choice, part = jax.random.split(key)
         index = jax.random.categorical(choice, jnp.log(self.weights))
-        after, seen = _switch(self, index, jax.random.key_data(part), jax.random.key_impl(part), state, target)
-        return after, summary(seen, after)
+        after, outcome = _switch(self, index, jax.random.key_data(part), jax.random.key_impl(part), state, target)
+        return after, summary(outcome, after)
 
 
 def _switch(
     composite: AbstractComposite, index: Array, bits: Array, impl: Any, here: Point, target: Target
-) -> tuple[Point, Seen]:
+) -> tuple[Point, Outcome]:
     """The transition of the part that a number names; a batched switch copies its operands, hence a key's bits."""
 
     def branch(i):
         def step(bits, here):
             key = jax.random.wrap_key_data(bits, impl=impl)
-            after, info = composite.kernels[i].step(key, composite.enter(i, here), target)
-            return composite.leave(after, target), Seen.of(info)
+            kernel = composite.kernels[i]
+            after, info = kernel.step(key, composite.enter(i, here), target)
+            there = composite.leave(after, target)
+            return _strong(there), Outcome.of(info, kernel, composite._again(kernel))
 
         return step
 
     return jax.lax.switch(index, [branch(i) for i in range(len(composite.kernels))], bits, here)
 
 
-def _with_gradients(cycle: Cycle, info: Info) -> Info:
-    """The info with the gradient evaluations of this sweep, where a part counts its own."""
-    counted = [part.info.record.get("gradient_evaluations") for part in info.parts]
-    if all(count is None for count in counted):
-        return info
-    each = zip(cycle.kernels, counted, strict=True)
-    total = sum((k.gradient_evaluations(False) if c is None else c) + cycle._again(k) for k, c in each)
-    return eqx.tree_at(lambda i: i.record, info, info.record | {"gradient_evaluations": jnp.asarray(total)})
+def _strong(point: Point) -> Point:
+    """The point with array types that do not depend on how a part came by them: branches must agree in them."""
+    return jax.tree.map(lambda leaf: jax.lax.convert_element_type(leaf, point.x.dtype), point)

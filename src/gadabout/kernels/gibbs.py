@@ -53,8 +53,7 @@ class Gibbs(AbstractKernel):
         finite = there.finite & jnp.isfinite(x).all()
         after = jax.tree.map(lambda new, old: jnp.where(finite, new, old), there, Point(state.x, state.logp))
         rate = finite.astype(x.dtype)
-        record = {"lp": after.logp, "acceptance_rate": rate, "accepted": finite, "nonfinite": ~finite}
-        return after, Info(jnp.log(rate), rate, finite, finite, there, None, None, record)
+        return after, Info(after.logp, rate, finite, finite)
 
     def position(self, state):
         return state.x

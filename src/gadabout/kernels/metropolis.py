@@ -3,9 +3,8 @@
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array
 
-from gadabout.kernels.base import AbstractKernel, Info
+from gadabout.kernels.base import AbstractKernel, MetropolisInfo
 from gadabout.proposals import AbstractProposal, AbstractReparametrised, renew_cache
 
 
@@ -13,8 +12,10 @@ class Metropolis(AbstractKernel):
     r"""Proposes y and accepts it with probability $\min\{1, \pi(y)q(x|y) / \pi(x)q(y|x)\}$ (paper, equation 1).
 
     A proposal whose log density, gradient or log-ratio is not finite is rejected and counted as `nonfinite`. Where
-    `learn` is set, the proposal's pullback of the log-ratio is handed on in `Info`: an adaptation that calls it needs
+    `learn` is set, the proposal's pullback of the log-ratio is handed on in the info: an adaptation that calls it needs
     no evaluation of the target of its own, and where nobody calls it the compiler drops it.
+
+    A proposal that does not look at where the chain stands says by its `block` how many of them are evaluated at once.
     """
 
     proposal: AbstractProposal
@@ -24,34 +25,53 @@ class Metropolis(AbstractKernel):
     def order(self):
         return self.proposal.order
 
+    @property
+    def block(self):
+        return self.proposal.block
+
     def init(self, x, target):
         return renew_cache(self.proposal, target.at(x, min(self.order, 1)))
 
     def step(self, key, state, target):
-        here, proposal = state, self.proposal
         noise_key, accept_key = jax.random.split(key)
-        noise = proposal.noise(noise_key, here)
-        if self.learn and isinstance(proposal, AbstractReparametrised):
-            there, log_q, pullback = proposal.move_and_pullback(noise, here, target)
+        noise = self.proposal.noise(noise_key, state)
+        if self.learn and isinstance(self.proposal, AbstractReparametrised):
+            there, log_q, pullback = self.proposal.move_and_pullback(noise, state, target)
         else:
-            there, log_q = proposal.move(noise, here, target)
+            there, log_q = self.proposal.move(noise, state, target)
             pullback = None
+        return self._judged(accept_key, noise, state, there, log_q, pullback)
 
+    def run(self, keys, state, target, count):
+        if self.block == 1:
+            return super().run(keys, state, target, count)
+        noise_keys, accept_keys = jax.vmap(jax.random.split, out_axes=1)(keys)
+        noise = jax.vmap(lambda key: self.proposal.noise(key, state))(noise_keys)
+        proposed = jax.vmap(lambda noise: self.proposal.move(noise, state, target)[0])(noise)
+
+        def judge(here, turn):
+            i, key, noise, there = turn
+            after, info = self._judged(key, noise, here, there, self.proposal.log_ratio(here, there), None)
+            after = jax.tree.map(lambda new, old: jnp.where(i < count, new, old), after, here)
+            return after, (after, info)
+
+        return jax.lax.scan(judge, state, (jnp.arange(keys.shape[0]), accept_keys, noise, proposed))
+
+    def _judged(self, key, noise, here, there, log_q, pullback):
+        """The state after y was accepted or not, and the info."""
         log_ratio = there.logp - here.logp + log_q
         finite = there.finite & ~jnp.isnan(log_ratio)
         log_ratio = jnp.where(finite, log_ratio, -jnp.inf)
-        accepted = jnp.log(jax.random.uniform(accept_key, dtype=log_ratio.dtype)) < log_ratio
+        accepted = -jax.random.exponential(key, dtype=log_ratio.dtype) < log_ratio
         after = jax.tree.map(lambda new, old: jnp.where(accepted, new, old), there, here)
-
-        acceptance_rate = jnp.exp(jnp.minimum(0, log_ratio))
-        record: dict[str, Array] = {
-            "lp": after.logp,
-            "acceptance_rate": acceptance_rate,
-            "accepted": accepted,
-            "nonfinite": ~finite,
-            **proposal.record(noise, here, log_ratio),
-        }
-        return after, Info(log_ratio, acceptance_rate, accepted, finite, there, noise, pullback, record)
+        rate = jnp.exp(jnp.minimum(0, log_ratio))
+        statistics = self.proposal.record(noise, here, log_ratio)
+        own = statistics.pop("gradient_evaluations", None)
+        info = MetropolisInfo(
+            after.logp, rate, accepted, finite, log_ratio, there, noise, pullback,
+            statistics=statistics, gradient_evaluations=own,
+        )  # fmt: skip
+        return after, info
 
     def position(self, state):
         return state.x

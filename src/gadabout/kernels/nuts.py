@@ -20,7 +20,6 @@ from jaxtyping import Array, Float, Int
 from gadabout.factors import AbstractFactor
 from gadabout.kernels.alone import alone
 from gadabout.kernels.base import AbstractKernel, Info
-from gadabout.kernels.compose import traced_once
 from gadabout.target import Point, Target
 
 DIVERGENCE = 1000.0
@@ -48,12 +47,14 @@ class NoUTurn(AbstractKernel):
         factor: L.
         step_size: ε, positive.
         max_depth: doublings at most, known at run time only.
-        deepest: static, the largest `max_depth` that there is memory for, 2n numbers a doubling.
+        depth_of_draws: the same once the kernel is `settled`.
+        deepest: static, the largest depth that there is memory for, 2n numbers a doubling.
     """
 
     factor: AbstractFactor
     step_size: Float[Array, ""]
     max_depth: Int[Array, ""]
+    depth_of_draws: Int[Array, ""]
     deepest: int = eqx.field(static=True)
 
     @property
@@ -69,10 +70,13 @@ class NoUTurn(AbstractKernel):
     def position(self, state):
         return state.x
 
+    def settled(self, states):
+        return eqx.tree_at(lambda kernel: kernel.max_depth, self, self.depth_of_draws)
+
     def step(self, key, state, target):
         momentum_key, trajectory_key = jax.random.split(key)
         momentum = jax.random.normal(momentum_key, state.x.shape, state.x.dtype)
-        arrays, rest = eqx.partition((self, traced_once(target), state, momentum), eqx.is_array)
+        arrays, rest = eqx.partition((self, target, state, momentum), eqx.is_array)
         build = lambda bits, arrays: _trajectory(bits, *eqx.combine(arrays, rest))
         return self._after(state, momentum, *alone(build)(jax.random.key_data(trajectory_key), arrays))
 
@@ -83,20 +87,15 @@ class NoUTurn(AbstractKernel):
         moved = jnp.any(after.x != before.x)
         finite = jnp.isfinite(_energy(path.leftmost_state)) & jnp.isfinite(_energy(path.rightmost_state))
         rate = jnp.exp(whole.proposal.sum_log_p_accept) / steps
-        record = {
-            "lp": after.logp,
-            "acceptance_rate": rate,
-            "accepted": moved,
-            "nonfinite": ~finite,
+        statistics = {
             "diverging": diverging,
             "energy": whole.proposal.energy,
             "tree_depth": whole.step,
             "n_steps": steps,
             "step_size": self.step_size,
             "reached_max_treedepth": (whole.step >= self.max_depth) & ~turned & ~diverging,
-            "gradient_evaluations": steps,
         }
-        return after, Info(jnp.log(rate), rate, moved, finite, after, momentum, None, record)
+        return after, Info(after.logp, rate, moved, finite, statistics=statistics, gradient_evaluations=steps)
 
 
 def _trajectory(bits: Array, kernel: NoUTurn, target: Target, here: Point, momentum: Array) -> tuple[Any, Array, Array]:

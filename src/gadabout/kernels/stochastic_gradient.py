@@ -56,8 +56,8 @@ class AbstractStochasticGradient(AbstractKernel):
         x, memory = self.move(key, eps, state.point, state.memory, target)
         there = target.at(x, 1)
         one, taken = jnp.ones((), x.dtype), jnp.asarray(True)
-        record = {"lp": there.logp, "acceptance_rate": one, "accepted": taken, "step_size": eps, **self.record(memory)}
-        return Walker(there, t, memory), Info(0 * one, one, taken, there.finite, there, None, None, record)
+        statistics = {"step_size": eps, **self.record(memory)}
+        return Walker(there, t, memory), Info(there.logp, one, taken, there.finite, statistics=statistics)
 
     def position(self, state):
         return state.point.x
@@ -87,7 +87,8 @@ class PreconditionedLangevin(AbstractStochasticGradient):
 
     $\bar g = \hat g/N$. With `drift`, $\Gamma_i = \partial P_i/\partial\theta_i
     = -(1-\alpha) P_i^2\,\bar g_i\,\partial_i\bar g_i / \sqrt{V_i}$, the diagonal of the Hessian estimated by
-    $z \odot Hz$, z of random signs, on a batch of its own. Where `frozen`, V stands still at `squares` and Γ is zero.
+    $z \odot Hz$, z of random signs, on a batch of its own. Where `frozen`, V stands still at `squares` and Γ is zero;
+    with `freezes` it does so once draws are made, at its mean over chains.
     """
 
     step_size: Callable[[Any], Any]
@@ -96,9 +97,16 @@ class PreconditionedLangevin(AbstractStochasticGradient):
     squares: Float[Array, " n"]
     frozen: Bool[Array, ""]
     drift: bool = eqx.field(static=True, default=False)
+    freezes: bool = eqx.field(static=True, default=True)
 
     def begin(self, point, target):
         return (point.grad / target.num_rows) ** 2
+
+    def settled(self, states):
+        if not self.freezes:
+            return self
+        V = jnp.mean(states.memory, 0)
+        return eqx.tree_at(lambda kernel: (kernel.squares, kernel.frozen), self, (V, jnp.asarray(True)))
 
     def move(self, key, eps, here, memory, target):
         noise_key, sign_key = jax.random.split(key)

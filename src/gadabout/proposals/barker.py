@@ -8,7 +8,6 @@ from jaxtyping import Array, Float
 
 from gadabout.factors import AbstractFactor
 from gadabout.proposals.base import AbstractProposal
-from gadabout.target import Point
 
 
 class BarkerNoise(NamedTuple):
@@ -45,6 +44,5 @@ class Barker(AbstractProposal):
     def move(self, noise, here, target):
         z, c = noise.z, here.cache
         zeta = jnp.where(noise.uniform < jax.nn.sigmoid(-c * z), -z, z)
-        there = target.at(here.x + self.factor.mul(zeta), 1)
-        there = Point(there.x, there.logp, there.grad, self.cache(there))
+        there = self.arrive(here.x + self.factor.mul(zeta), target)
         return there, jnp.sum(jax.nn.log_sigmoid(-there.cache * zeta) - jax.nn.log_sigmoid(c * zeta))

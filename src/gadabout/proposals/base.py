@@ -23,6 +23,11 @@ class AbstractProposal(eqx.Module):
         """Derivatives of the log density that a move uses: 0, 1 or 2."""
         return 0
 
+    @property
+    def block(self) -> int:
+        """Moves that are made at once where θ stands still: 1, unless y does not depend on x (see `log_ratio`)."""
+        return 1
+
     @abstractmethod
     def noise(self, key: Key[Array, ""], here: Point) -> PyTree:
         """ε ~ p(ε), free of θ: all the randomness of one move from `here`."""
@@ -31,9 +36,17 @@ class AbstractProposal(eqx.Module):
     def move(self, noise: PyTree, here: Point, target: Target) -> tuple[Point, Float[Array, ""] | float]:
         """The proposed point y = T_θ(x, ε) and log q_θ(x|y) − log q_θ(y|x)."""
 
+    def log_ratio(self, here: Point, there: Point) -> Float[Array, ""]:
+        """log q(x|y) − log q(y|x) of a proposal whose y does not depend on x, for any x, from both caches."""
+        raise NotImplementedError(f"{type(self).__name__} makes its moves one by one: it has no log_ratio of its own")
+
     def cache(self, here: Point) -> PyTree:
-        """What is worth keeping of a point while θ stands still; `move` puts the same into the point it proposes."""
+        """What is worth keeping of a point while θ stands still; `arrive` puts it into the point that is proposed."""
         return None
+
+    def arrive(self, y: Float[Array, " n"], target: Target) -> Point:
+        """The point at y, with the derivatives that a move uses and with its cache."""
+        return renew_cache(self, target.at(y, self.order))
 
     def record(self, noise: PyTree, here: Point, log_ratio: Float[Array, ""]) -> dict[str, Array]:
         """Statistics of one move by their ArviZ schema names."""

@@ -7,15 +7,23 @@ from gadabout.proposals.base import AbstractProposal
 from gadabout.proposals.distributions import AbstractDistribution
 from gadabout.target import Point, Target
 
+BLOCK = 32
+"""Proposals that are evaluated at once where q stands still: the target's work is then one product, not 32."""
+
 
 class Independent(AbstractProposal):
     r"""y ~ q, whatever x: accepted with probability $\min\{1, w(y)/w(x)\}$, $w = \pi/q$.
 
     The ratio's w are the importance weights of q (lectures, "Independence M-H"): where importance sampling gives a draw
-    more weight, the chain gives it more time. log q(x) is kept in the point's cache.
+    more weight, the chain gives it more time. log q(x) is kept in the point's cache. Where q stands
+    still, proposals are made in blocks.
     """
 
     distribution: AbstractDistribution
+
+    @property
+    def block(self):
+        return BLOCK
 
     def noise(self, key, here):
         return self.distribution.noise(key)
@@ -24,9 +32,11 @@ class Independent(AbstractProposal):
         return self.distribution.log_density(here.x)
 
     def move(self, noise, here, target):
-        there = target.at(self.distribution.draw(noise))
-        log_q = self.cache(there)
-        return Point(there.x, there.logp, there.grad, log_q), here.cache - log_q
+        there = self.arrive(self.distribution.draw(noise), target)
+        return there, self.log_ratio(here, there)
+
+    def log_ratio(self, here, there):
+        return here.cache - there.cache
 
 
 def importance_sample(

@@ -6,7 +6,6 @@ from jax.tree_util import Partial
 
 from gadabout.factors import AbstractFactor
 from gadabout.proposals.base import AbstractReparametrised
-from gadabout.target import Point
 
 
 class Langevin(AbstractReparametrised):
@@ -34,9 +33,7 @@ class Langevin(AbstractReparametrised):
         return self.factor.tmul(here.grad)
 
     def move(self, noise, here, target):
-        y = here.x + self.factor.mul(0.5 * here.cache + noise)
-        there = target.at(y, self.order)
-        there = Point(y, there.logp, there.grad, self.cache(there))
+        there = self.arrive(here.x + self.factor.mul(0.5 * here.cache + noise), target)
         backward = 0.5 * (here.cache + there.cache) + noise
         return there, -0.5 * (backward @ backward - noise @ noise)
 

@@ -9,7 +9,6 @@ from jaxtyping import Array, Float
 from gadabout.factors import Cholesky
 from gadabout.proposals.base import AbstractProposal
 from gadabout.proposals.distributions import AbstractDistribution
-from gadabout.target import Point
 
 
 class GaussianMixture(AbstractDistribution):
@@ -53,7 +52,7 @@ class GaussianMixture(AbstractDistribution):
 
 
 class MixtureWalk(AbstractProposal):
-    r"""$q(y|x) = \sum_j r_j(x)\,N(y|x, \delta\,L_jL_j^\top)$, $r_j(x)$ the responsibilities of a mixture at x.
+    r"""$q(y|x) = \sum_j r_j(x)\,N(y|x, h^2L_jL_j^\top)$, $r_j(x)$ the responsibilities of a mixture at x.
 
     Each mode is walked with its own covariance. The component is chosen by the state, which is part of the proposal
     and is corrected for: the ratio $q(x|y)/q(y|x)$ is that of the whole sums, in which only the $r_j$ differ, because
@@ -61,7 +60,7 @@ class MixtureWalk(AbstractProposal):
     """
 
     mixture: GaussianMixture
-    variance: Float[Array, ""]
+    step_size: Float[Array, ""]
 
     def noise(self, key, here):
         return self.mixture.noise(key)
@@ -72,8 +71,7 @@ class MixtureWalk(AbstractProposal):
     def move(self, noise, here, target):
         u, z = noise
         step = self.mixture.factor(component(u, jnp.exp(here.cache))).mul(z)
-        there = target.at(here.x + jnp.sqrt(self.variance) * step)
-        there = Point(there.x, there.logp, there.grad, self.cache(there))
+        there = self.arrive(here.x + self.step_size * step, target)
         normals = log_normals(self.mixture.factors, jnp.broadcast_to(step, self.mixture.means.shape))
         return there, jax.nn.logsumexp(there.cache + normals) - jax.nn.logsumexp(here.cache + normals)
 

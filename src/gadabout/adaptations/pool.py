@@ -1,0 +1,51 @@
+"""The chains that learn together."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jax.flatten_util import ravel_pytree
+from jaxtyping import PyTree
+
+from gadabout.factors import pooled_sum
+
+
+class Pool(eqx.Module):
+    """The chains that share θ, wherever they are computed: what is summed here is summed over all of them.
+
+    Where chains lie on several devices, `axis` names the mesh axis they are laid over, and each call is one
+    communication between the devices; nothing else in an iteration is.
+    """
+
+    axis: str | None = eqx.field(static=True, default=None)
+
+    def total(self, tree: PyTree) -> PyTree:
+        """Sums over the leading axis of every leaf, and over devices; `LowerOuter` leaves are multiplied out."""
+        local = pooled_sum(tree)
+        if self.axis is None:
+            return local
+        flat, unravel = ravel_pytree(local)
+        return unravel(jax.lax.psum(flat, self.axis))
+
+    def mean(self, tree: PyTree) -> PyTree:
+        """Means over the leading axis of every leaf, truth values counting as 0 and 1, and over devices."""
+        tree = jax.tree.map(lambda leaf: jnp.asarray(leaf, jnp.result_type(leaf, float)), tree)
+        chains = self.size(tree)
+        return jax.tree.map(lambda total: total / chains, self.total(tree))
+
+    def gather(self, tree: PyTree) -> PyTree:
+        """The rows of all chains, in the order of the chains, where a sum does not do."""
+        if self.axis is None:
+            return tree
+        flat, unravel = jax.vmap(ravel_pytree)(tree)[0], ravel_pytree(jax.tree.map(lambda leaf: leaf[0], tree))[1]
+        return jax.vmap(unravel)(jax.lax.all_gather(flat, self.axis, tiled=True))
+
+    def size(self, tree: PyTree) -> int:
+        """The number of chains, all devices together."""
+        local = jax.tree.leaves(tree)[0].shape[0]
+        return local if self.axis is None else local * jax.lax.axis_size(self.axis)
+
+
+class PerChain(eqx.Module):
+    """A part of a memory that belongs to the chains: a tree whose leaves have a leading axis of them."""
+
+    tree: PyTree

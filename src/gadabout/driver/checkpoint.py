@@ -1,0 +1,100 @@
+"""A run as plain arrays and JSON, from which it goes on to the same bits."""
+
+import json
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import PyTree
+
+FORMAT = 1
+
+
+@dataclass(frozen=True)
+class Cursor:
+    """Where a run stands: the stage, iterations done of it, iterations since the run's start, and what was chosen."""
+
+    stage: int = 0
+    done: int = 0
+    t: int = 0
+    choice: int = 0
+
+
+@dataclass(frozen=True)
+class Account:
+    """What a run has cost so far; `chunk` is the length of the next one."""
+
+    seconds: dict[str, float]
+    iterations: int
+    gradient_evaluations: int
+    chunk: int
+
+
+class CheckpointError(ValueError):
+    """A checkpoint that does not belong to this run; the message says in what they differ."""
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """All that a run needs to go on: the stage's progress by path, keys as their data, and where it stands."""
+
+    arrays: dict[str, np.ndarray]
+    keys: dict[str, str]
+    """the implementation of those arrays that are the data of keys, by path"""
+    cursor: Cursor
+    account: Account
+    fingerprint: str
+
+    def to_json(self) -> str:
+        """Everything but the arrays."""
+        names = ("keys", "cursor", "account", "fingerprint")
+        return json.dumps({"format": FORMAT, **{name: asdict(self)[name] for name in names}})
+
+    @staticmethod
+    def from_json(text: str, arrays: dict[str, np.ndarray]) -> "Checkpoint":
+        """What `to_json` wrote, and its arrays; raises CheckpointError for another format."""
+        plain = json.loads(text)
+        if plain.get("format") != FORMAT:
+            raise CheckpointError(f"the checkpoint has the format {plain.get('format')!r}, this version reads {FORMAT}")
+        cursor, account = Cursor(**plain["cursor"]), Account(**plain["account"])
+        return Checkpoint(dict(arrays), plain["keys"], cursor, account, plain["fingerprint"])
+
+    def progress(self, skeleton: PyTree) -> PyTree:
+        """The stored progress in the form of `skeleton`, whose leaves need only have shapes and types.
+
+        Raises CheckpointError where an array is missing, or has another shape or type.
+        """
+        return jax.tree_util.tree_map_with_path(self._restored, skeleton)
+
+    def _restored(self, path: Any, leaf: Any) -> Any:
+        if not (eqx.is_array(leaf) or isinstance(leaf, jax.ShapeDtypeStruct | np.ndarray)):
+            return leaf
+        name = jax.tree_util.keystr(path)
+        if name not in self.arrays:
+            raise CheckpointError(f"the checkpoint has no array {name}: it belongs to a run with other settings")
+        stored = self.arrays[name]
+        if isinstance(leaf, np.ndarray):
+            return np.array(stored)
+        value = jax.random.wrap_key_data(stored, impl=self.keys[name]) if name in self.keys else jnp.asarray(stored)
+        if value.shape != leaf.shape or value.dtype != leaf.dtype:
+            raise CheckpointError(
+                f"{name} of the checkpoint is {value.dtype}{list(value.shape)}, this run has "
+                f"{leaf.dtype}{list(leaf.shape)}: it belongs to a run with other settings"
+            )
+        return value
+
+
+def take(progress: PyTree, cursor: Cursor, account: Account, fingerprint: str) -> Checkpoint:
+    """A checkpoint of a stage's progress, in copies: a view of an array would keep it from being donated."""
+    arrays, keys = {}, {}
+    for path, leaf in jax.tree_util.tree_leaves_with_path(progress):
+        name = jax.tree_util.keystr(path)
+        if isinstance(leaf, jax.Array) and jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
+            keys[name] = str(jax.random.key_impl(leaf))
+            arrays[name] = np.array(jax.random.key_data(leaf), copy=True)
+        elif isinstance(leaf, jax.Array | np.ndarray):
+            arrays[name] = np.array(leaf, copy=True)
+    return Checkpoint(arrays, keys, cursor, account, fingerprint)

@@ -1,0 +1,57 @@
+"""When draws are enough."""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from gadabout.checks import at_least, whole
+from gadabout.diagnostics import ess_table, rhat
+
+
+@dataclass(frozen=True)
+class Until:
+    """Ends a run once its draws are good enough, or its time is over; all that is given must hold, but for `seconds`.
+
+    It is asked at absolute numbers of draws, multiples of `every`: where a run ends is a function of its draws, except
+    where `seconds` ends it, and even then its draws are the first ones of the longer run.
+
+    Args:
+        ess: the smallest over coordinates of bulk ESS and of the ESS of (x − mean)², over all chains.
+        rhat: the largest R-hat over coordinates; needs at least two chains.
+        seconds: of sampling, warm-up and compilation left out.
+        every: draws of each chain between two questions; the first is the shortest run there is.
+    """
+
+    ess: float | None = None
+    rhat: float | None = None
+    seconds: float | None = None
+    every: int = 500
+
+    def __post_init__(self):
+        if self.ess is None and self.rhat is None and self.seconds is None:
+            raise ValueError("until: give at least one of ess, rhat and seconds")
+        for name, lowest in (("ess", 0.0), ("rhat", 1.0), ("seconds", 0.0)):
+            if getattr(self, name) is not None:
+                at_least(f"until: {name}", getattr(self, name), lowest)
+        whole("until: every", self.every, 4)
+
+    def met(self, draws: np.ndarray, seconds: float) -> str | None:
+        """Why the draws, of shape (num_chains, draws, n), are enough; None if they are not."""
+        if self.seconds is not None and seconds >= self.seconds:
+            return f"{self.seconds:g} seconds of sampling are over"
+        if self.ess is None and self.rhat is None:
+            return None
+        found = []
+        if self.ess is not None:
+            table = ess_table(draws)
+            smallest = float(np.min(np.minimum(table["bulk"], table["square"])))
+            if not smallest >= self.ess:
+                return None
+            found.append(f"the smallest ESS is {smallest:,.0f}")
+        if self.rhat is not None:
+            largest = float(np.max(rhat(draws))) if len(draws) > 1 else math.nan
+            if not largest <= self.rhat:
+                return None
+            found.append(f"the largest R-hat is {largest:.4f}")
+        return " and ".join(found)

@@ -1,0 +1,23 @@
+"""Factors L of a covariance Σ = L Lᵀ: the one way in which proposals hold scales and correlations."""
+
+from gadabout.factors.base import AbstractFactor, LowerOuter, pooled_sum
+from gadabout.factors.cholesky import Cholesky
+from gadabout.factors.diagonal import Diagonal
+from gadabout.factors.kinds import FactorKind, isotropic, of_kind
+from gadabout.factors.low_rank import LowRank
+from gadabout.factors.scaled import Scaled
+from gadabout.factors.square_root import SquareRoot
+
+__all__ = [
+    "AbstractFactor",
+    "Cholesky",
+    "Diagonal",
+    "FactorKind",
+    "LowRank",
+    "LowerOuter",
+    "Scaled",
+    "SquareRoot",
+    "isotropic",
+    "of_kind",
+    "pooled_sum",
+]

@@ -1,0 +1,86 @@
+"""What a factor is: a square matrix L, known by its products."""
+
+from abc import abstractmethod
+from typing import Self
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, PyTree
+
+
+class AbstractFactor(eqx.Module):
+    """A square matrix L of size n, known by its products; its array leaves are the parameters that are learned.
+
+    Five products make a factor. What follows from them has a default, which a factor overrides where it can do better.
+    """
+
+    @property
+    @abstractmethod
+    def dim(self) -> int:
+        """The size n."""
+
+    @abstractmethod
+    def mul(self, v: Float[Array, " n"]) -> Float[Array, " n"]:
+        """L v."""
+
+    @abstractmethod
+    def tmul(self, v: Float[Array, " n"]) -> Float[Array, " n"]:
+        """Lᵀ v."""
+
+    @abstractmethod
+    def solve(self, v: Float[Array, " n"]) -> Float[Array, " n"]:
+        """L⁻¹ v."""
+
+    @abstractmethod
+    def log_det(self) -> Float[Array, ""]:
+        """log |det L|."""
+
+    def outer(self, u: Float[Array, " n"], v: Float[Array, " n"]) -> Self:
+        """The gradient of uᵀ L v with respect to the parameters, as a factor of the same kind.
+
+        Leaves may be `LowerOuter`, which keeps u and v apart until chains are pooled.
+        """
+        return eqx.filter_grad(lambda factor: u @ factor.mul(v))(self)
+
+    def floor(self, lowest: Float[Array, ""]) -> Self:
+        """The factor with its scales kept at or above `lowest`; itself where they are no parameters of their own."""
+        return self
+
+    def scales(self) -> Float[Array, " scales"]:
+        """Numbers that are all above 0 where the factor has an inverse: by default |det L|^(1/n)."""
+        return jnp.exp(self.log_det() / self.dim)[None]
+
+    def dense(self) -> Float[Array, "n n"]:
+        """The matrix L."""
+        return jax.vmap(self.mul, out_axes=1)(jnp.eye(self.dim, dtype=self.log_det().dtype))
+
+    def deviations(self) -> Float[Array, " n"]:
+        """The standard deviations of N(0, L Lᵀ)."""
+        return jnp.sqrt(jnp.sum(self.dense() ** 2, -1))
+
+    def covariance_shape(self) -> tuple[int, ...]:
+        """The shape of the covariance that `fitted` wants: (n, n), or (n,) where variances are all it can hold."""
+        return self.dim, self.dim
+
+    @abstractmethod
+    def fitted(self, covariance: Float[Array, "n *n"]) -> Self:
+        """A factor of this kind with L Lᵀ = covariance, as nearly as it can; itself where rounding leaves no root."""
+
+
+class LowerOuter(eqx.Module):
+    """The lower triangle of u vᵀ, not yet multiplied out."""
+
+    u: Float[Array, "*chains n"]
+    v: Float[Array, "*chains n"]
+
+    def sum(self) -> Float[Array, "n n"]:
+        """Σ_c u_c v_cᵀ over the leading chain axis, lower triangle: one product, not one matrix per chain."""
+        u, v = jax.lax.optimization_barrier((self.u, self.v))  # or XLA recomputes v's normals in every entry
+        return jnp.tril(jnp.einsum("ci,cj->ij", u, v))
+
+
+def pooled_sum(gradient: PyTree) -> PyTree:
+    """Sums a gradient over its leading chain axis, multiplying `LowerOuter` leaves out."""
+    is_outer = lambda leaf: isinstance(leaf, LowerOuter)
+    return jax.tree.map(lambda g: g.sum() if is_outer(g) else jnp.sum(g, 0), gradient, is_leaf=is_outer)

@@ -1,0 +1,56 @@
+"""Standard deviations without correlations."""
+
+from typing import Self
+
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from gadabout.factors.base import AbstractFactor
+
+
+class Diagonal(AbstractFactor):
+    """L = diag(scale), with scale of shape (n,): standard deviations without correlations."""
+
+    scale: Float[Array, " n"]
+
+    @property
+    def dim(self):
+        return self.scale.shape[-1]
+
+    def mul(self, v):
+        return self.scale * v
+
+    def tmul(self, v):
+        return self.scale * v
+
+    def solve(self, v):
+        return v / self.scale
+
+    def log_det(self):
+        return jnp.sum(jnp.log(self.scale))
+
+    def outer(self, u, v):
+        return Diagonal(u * v)
+
+    def floor(self, lowest):
+        return Diagonal(jnp.maximum(self.scale, lowest))
+
+    def scales(self):
+        return self.scale
+
+    def deviations(self):
+        return jnp.abs(self.scale)
+
+    def covariance_shape(self):
+        return (self.dim,)
+
+    def fitted(self, covariance):
+        return Diagonal(jnp.where(covariance > 0, jnp.sqrt(covariance), self.scale))
+
+    def mul_outer(self, u: Float[Array, " n"], v: Float[Array, " n"]) -> Self:
+        """L [u vᵀ], of which a diagonal factor holds the diagonal."""
+        return Diagonal(self.scale * u * v)  # pyright: ignore[reportReturnType]
+
+    def times(self, other: Self) -> Self:
+        """The product of two factors of this kind."""
+        return Diagonal(self.scale * other.scale)  # pyright: ignore[reportReturnType]

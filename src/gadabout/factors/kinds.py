@@ -1,0 +1,24 @@
+"""Factors by the name of their kind."""
+
+from typing import Any, Literal
+
+import jax.numpy as jnp
+
+from gadabout.factors.base import AbstractFactor
+from gadabout.factors.cholesky import Cholesky
+from gadabout.factors.diagonal import Diagonal
+
+FactorKind = Literal["dense", "diagonal"]
+
+
+def isotropic(n: int, scale: Any, kind: FactorKind = "diagonal") -> Cholesky | Diagonal:
+    """L = scale · I of size n, as a "dense" (`Cholesky`) or "diagonal" (`Diagonal`) factor."""
+    return Cholesky(scale * jnp.eye(n)) if kind == "dense" else Diagonal(scale * jnp.ones(n))
+
+
+def of_kind(kind: FactorKind, factor: AbstractFactor) -> Cholesky | Diagonal:
+    """A factor of another kind with the same standard deviations and, if "dense", the same correlations."""
+    if kind == "diagonal":
+        return Diagonal(factor.deviations())
+    L = factor.dense()
+    return isotropic(factor.dim, 1.0, "dense").fitted(L @ L.T)

@@ -1,0 +1,56 @@
+"""Scales, and correlations of a few directions."""
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from gadabout.factors.base import AbstractFactor
+
+
+class LowRank(AbstractFactor):
+    r"""$L = \mathrm{diag}(s)\,(I + UV^\top)$, U and V of shape (n, r) with r fixed: all products are linear in n.
+
+    With orthonormal U and $V = U\,\mathrm{diag}(\sqrt{\lambda_i} - 1)$ it is the factor of a covariance whose
+    correlations have r eigenvalues $\lambda_i$ that are not 1; columns that are not needed are zero. The inverse is
+    Woodbury's, $(I + UV^\top)^{-1} = I - U(I_r + V^\top U)^{-1}V^\top$, and $|I + UV^\top| = |I_r + V^\top U|$.
+    """
+
+    scale: Float[Array, " n"]
+    left: Float[Array, "n r"]
+    right: Float[Array, "n r"]
+
+    @property
+    def dim(self):
+        return self.scale.shape[-1]
+
+    def mul(self, v):
+        return self.scale * (v + self.left @ (v @ self.right))
+
+    def tmul(self, v):
+        w = self.scale * v
+        return w + self.right @ (w @ self.left)
+
+    def solve(self, v):
+        w = v / self.scale
+        return w - self.left @ jnp.linalg.solve(self._small(), w @ self.right)
+
+    def log_det(self):
+        return jnp.sum(jnp.log(self.scale)) + jnp.linalg.slogdet(self._small())[1]
+
+    def floor(self, lowest):
+        return LowRank(jnp.maximum(self.scale, lowest), self.left, self.right)
+
+    def scales(self):
+        return jnp.append(self.scale, jnp.abs(jnp.linalg.det(self._small())))
+
+    def fitted(self, covariance):
+        s = jnp.sqrt(jnp.diagonal(covariance))
+        values, vectors = jnp.linalg.eigh(covariance / jnp.outer(s, s))
+        strongest = jnp.argsort(-jnp.abs(jnp.log(jnp.maximum(values, 1e-12))))[: self.left.shape[-1]]
+        U, lam = vectors[:, strongest], jnp.maximum(values[strongest], 1e-12)
+        fitted = LowRank(s, U, U * (jnp.sqrt(lam) - 1))
+        sound = jnp.stack([jnp.isfinite(leaf).all() for leaf in jax.tree.leaves(fitted)]).all() & (s > 0).all()
+        return jax.tree.map(lambda new, old: jnp.where(sound, new, old), fitted, self)
+
+    def _small(self) -> Float[Array, "r r"]:
+        return jnp.eye(self.left.shape[-1], dtype=self.scale.dtype) + self.right.T @ self.left

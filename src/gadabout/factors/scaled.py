@@ -1,0 +1,50 @@
+"""Another factor and one number."""
+
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from gadabout.factors.base import AbstractFactor
+
+
+class Scaled(AbstractFactor):
+    """multiplier · L for another factor L: one positive number that scales all directions alike."""
+
+    multiplier: Float[Array, ""]
+    base: AbstractFactor
+
+    @property
+    def dim(self):
+        return self.base.dim
+
+    def mul(self, v):
+        return self.multiplier * self.base.mul(v)
+
+    def tmul(self, v):
+        return self.multiplier * self.base.tmul(v)
+
+    def solve(self, v):
+        return self.base.solve(v) / self.multiplier
+
+    def log_det(self):
+        return self.base.log_det() + self.dim * jnp.log(self.multiplier)
+
+    def outer(self, u, v):
+        return Scaled(u @ self.base.mul(v), self.base.outer(self.multiplier * u, v))
+
+    def floor(self, lowest):
+        return Scaled(self.multiplier, self.base.floor(lowest))
+
+    def scales(self):
+        return jnp.append(self.base.scales(), self.multiplier)
+
+    def dense(self):
+        return self.multiplier * self.base.dense()
+
+    def deviations(self):
+        return self.multiplier * self.base.deviations()
+
+    def covariance_shape(self):
+        return self.base.covariance_shape()
+
+    def fitted(self, covariance):
+        return Scaled(self.multiplier, self.base.fitted(covariance / self.multiplier**2))

@@ -1,0 +1,190 @@
+"""A recipe's result: which kernel, which adaptation. The one place where the two meet."""
+
+from collections.abc import Callable
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Key, PyTree
+
+from gadabout.adaptations import AbstractAdaptation, Pool
+from gadabout.factors import AbstractFactor
+from gadabout.kernels import AbstractKernel, Transition
+from gadabout.kernels.base import AbstractInfo
+from gadabout.target import Target
+
+
+class Learned(eqx.Module):
+    """What is known of a target before a sampler starts: arrays alone, each of them or none.
+
+    Args:
+        mean: the centre of the draws, shape (n,).
+        factor: L, with L Lᵀ the covariance of the draws.
+        theta: θ by its path in the kernel that learned it (see `theta_by_name`).
+    """
+
+    mean: Float[Array, " n"] | None = None
+    factor: AbstractFactor | None = None
+    theta: dict[str, Array] = eqx.field(default_factory=dict)
+
+
+class State(eqx.Module):
+    """The whole state of a pool of chains that share θ: the kernel with its θ, the adaptation's memory, the chains.
+
+    The chains' states are stacked along a leading axis.
+    """
+
+    kernel: AbstractKernel
+    memory: PyTree
+    chains: PyTree
+
+    @property
+    def position(self) -> Float[Array, "chains n"]:
+        """Where the chains stand."""
+        return jax.vmap(self.kernel.position)(self.chains)
+
+
+class Sampler(eqx.Module):
+    """A recipe's settings, and pure functions that jit, vmap and scan for those who own their loop.
+
+    `make_kernel(n, learned)` builds the kernel for positions of n coordinates, from what is known of the target if
+    there is anything (`Learned`, else None). Settings that are numbers are array leaves, so that another value compiles
+    nothing anew.
+    """
+
+    name: str = eqx.field(static=True)
+    make_kernel: Callable[[int, Learned | None], AbstractKernel]
+    adaptation: AbstractAdaptation
+    num_warmup: int = eqx.field(static=True, default=1_000)
+    takes_discrete: bool = eqx.field(static=True, default=False)
+    """whether positions may hold whole numbers; they travel as floats in the flat vector and come back as such"""
+    exact: bool = eqx.field(static=True, default=True)
+    """whether its draws follow the target however long its steps are"""
+    takes_noisy_gradients: bool = eqx.field(static=True, default=False)
+    """whether log densities estimated from batches will do"""
+    state_is_point: bool = eqx.field(static=True, default=True)
+    """whether a chain keeps no more than a point between its moves, so that it can be a part of a composition"""
+    bias: str = eqx.field(static=True, default="")
+    """what a result says of draws that are not exact"""
+
+    @property
+    def adaptation_ends(self) -> str:
+        """How adaptation ends, in words for the result."""
+        return "continues for ever, with diminishing gains" if self.adaptation.continues else "stops after warm-up"
+
+    def drawing(self) -> "Sampler":
+        """The sampler whose adaptation is what goes on while draws are kept."""
+        return eqx.tree_at(lambda s: s.adaptation, self, self.adaptation.while_drawing())
+
+    def kernel(self, n: int, learned: Learned | None = None) -> AbstractKernel:
+        """The kernel for n coordinates, with the θ of `learned` wherever name and shape fit."""
+        kernel = self.make_kernel(n, learned)
+        return kernel if learned is None else with_theta(kernel, learned.theta)
+
+    def init(self, target: Target, positions: Float[Array, "chains n"], learned: Learned | None = None) -> State:
+        """The state of chains that start at `positions` and share θ.
+
+        Raises ValueError if `positions` does not have the shape (num_chains, n).
+        """
+        if jnp.ndim(positions) != 2:
+            raise ValueError(
+                f"positions must have the shape (num_chains, n), got {jnp.shape(positions)}; "
+                "for one chain pass x[None, :]"
+            )
+        positions = jnp.asarray(positions, dtype=float)
+        kernel = self.kernel(positions.shape[1], learned)
+        chains = jax.vmap(lambda x: kernel.init(x, target))(positions)
+        return State(kernel, self.adaptation.init(kernel, chains), chains)
+
+    def moved(self, state: State, target: Target, positions: Float[Array, "chains n"]) -> State:
+        """The same θ and memory for chains that stand elsewhere, or under another target."""
+        kernel = state.kernel
+        return State(kernel, state.memory, jax.vmap(lambda x: kernel.init(x, target))(positions))
+
+    def step(
+        self, key: Key[Array, "..."], state: State, target: Target, adapt: bool = True, pool: Pool = Pool()
+    ) -> tuple[State, dict[str, Array]]:
+        """One iteration of every chain: transition, and with `adapt` (static) one update of θ shared by all.
+
+        `key` is one key, or one for each chain; `pool` says where the other chains are, if they are elsewhere. Returns
+        the new state and the statistics of the iteration, each of shape (num_chains,), by their ArviZ names; with
+        `adapt` those of the adaptation are among them.
+        """
+        kernel, memory = state.kernel, state.memory
+        num_chains = jax.tree.leaves(state.chains)[0].shape[0]
+        keys = key if key.ndim else jax.random.split(key, num_chains)
+
+        def transition(key, before):
+            after, info = checked(kernel, kernel.step(key, before, target))
+            if not adapt:
+                return after, None, info.record
+            evidence, trace = self.adaptation.observe(memory, kernel, Transition(before, after, info))
+            return after, evidence, info.record | trace
+
+        chains, evidence, record = jax.vmap(transition)(keys, state.chains)
+        record.setdefault("gradient_evaluations", jnp.full(num_chains, kernel.gradient_evaluations(adapt)))
+        if adapt:
+            pooled = self.adaptation.pool(memory, kernel, evidence, pool)
+            kernel, memory, chains = self.adaptation.update(memory, kernel, chains, pooled)
+            chains = jax.vmap(kernel.rebase)(chains)
+        return State(kernel, memory, chains), record
+
+    def run(
+        self, keys: Key[Array, "chains block"], state: State, target: Target, count: Array
+    ) -> tuple[State, Float[Array, "block chains n"], dict[str, Array]]:
+        """`count` of a block's iterations with θ standing still: the state, and positions and statistics of the block.
+
+        Arrays have the shape (block, num_chains, ...); rows from `count` on mean nothing.
+        """
+        kernel = state.kernel
+        num_chains, block = keys.shape
+
+        def ahead(keys, before):
+            after, (states, infos) = kernel.run(keys, before, target, count)
+            return after, jax.vmap(kernel.position)(states), infos.record
+
+        chains, positions, record = jax.vmap(ahead, out_axes=(0, 1, 1))(keys, state.chains)
+        record.setdefault("gradient_evaluations", jnp.full((block, num_chains), kernel.gradient_evaluations(False)))
+        return State(kernel, state.memory, chains), positions, record
+
+    def end_window(self, state: State, ending: PyTree) -> State:
+        """The state where windows of the adaptation end, of those of its parts that `ending` says."""
+        kernel, memory, chains = self.adaptation.end(state.memory, state.kernel, state.chains, ending)
+        return State(kernel, memory, jax.vmap(kernel.rebase)(chains))
+
+    def settle(self, state: State) -> State:
+        """The state that draws begin from: the kernel as it is meant to be once θ stands still."""
+        kernel = state.kernel.settled(state.chains)
+        return State(kernel, state.memory, jax.vmap(kernel.rebase)(state.chains))
+
+    def finish(self, state: State) -> State:
+        """The state at the end of warm-up, for those who own their loop: all windows end, and the kernel settles."""
+        return self.settle(self.end_window(state, self.adaptation.ending(1, 1)))
+
+
+def checked(kernel: AbstractKernel, transition: Any) -> tuple[PyTree, AbstractInfo]:
+    """A transition; raises TypeError while tracing where a kernel's `step` does not return a state and an info."""
+    if not (isinstance(transition, tuple) and len(transition) == 2 and isinstance(transition[1], AbstractInfo)):
+        raise TypeError(
+            f"{type(kernel).__name__}.step must return a state and an info, such as gadabout.kernels.Info(lp, "
+            "acceptance_rate, accepted, finite); got another value"
+        )
+    return transition
+
+
+def theta_by_name(kernel: AbstractKernel) -> dict[str, Array]:
+    """θ, every floating-point array of the kernel, by its path in it."""
+    leaves = jax.tree_util.tree_leaves_with_path(eqx.filter(kernel, eqx.is_inexact_array))
+    return {jax.tree_util.keystr(path).lstrip("."): leaf for path, leaf in leaves}
+
+
+def with_theta(kernel: AbstractKernel, theta: dict[str, Array]) -> AbstractKernel:
+    """The kernel with those of its numbers replaced that `theta` has by the same name and shape."""
+
+    def renewed(path, leaf):
+        value = theta.get(jax.tree_util.keystr(path).lstrip("."))
+        fits = eqx.is_inexact_array(leaf) and value is not None and jnp.shape(value) == leaf.shape
+        return jnp.asarray(value, leaf.dtype) if fits else leaf
+
+    return jax.tree_util.tree_map_with_path(renewed, kernel)
