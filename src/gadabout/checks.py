@@ -77,7 +77,7 @@ def check_function(name: str, value: Any, arguments: str = "of a position") -> A
 
 def _number(name: str, value: Any, wanted: str) -> float:
     """One real number of Python, NumPy or JAX as a float, infinite where it is too large for one."""
-    truth = isinstance(value, bool) or getattr(value, "dtype", None) == bool
+    truth = isinstance(value, bool) or getattr(getattr(value, "dtype", None), "kind", "") == "b"
     if not (truth or isinstance(value, str | bytes) or getattr(value, "ndim", 0)):
         try:
             return float(value)

@@ -30,7 +30,7 @@ def test_numbers_out_of_range_are_value_errors(value):
 @pytest.mark.parametrize("value", NOT_NUMBERS, ids=repr)
 @pytest.mark.parametrize("check", [check_whole, check_positive, check_probability])
 def test_what_is_no_number_is_a_type_error(check, value):
-    with pytest.raises(TypeError, match="argument must .*, got "):
+    with pytest.raises(TypeError, match=r"argument must .*, got "):
         check("argument", value)
 
 

@@ -8,8 +8,8 @@ from jax.tree_util import Partial
 from jaxtyping import ArrayLike
 
 from gadabout.algorithms.settings import optional_positive
-from gadabout.checks import check_whole
 from gadabout.algorithms.step_size import StepSizeRule, step_size_control
+from gadabout.checks import check_whole
 from gadabout.driver import Sampler
 from gadabout.factors import AbstractFactor, Cholesky, Diagonal
 from gadabout.kernels import Metropolis

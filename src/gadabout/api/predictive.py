@@ -76,7 +76,7 @@ def _summed(function: Callable, positions: PyTree, rows: PyTree, log: bool) -> A
 def _positions(draws: Any) -> PyTree:
     """Positions along one leading axis."""
     if isinstance(draws, xr.DataTree):
-        draws = positions(draws.children["posterior"] if "posterior" in draws.children else draws)
+        draws = positions(draws.children.get("posterior", draws))
     leaves = jax.tree.leaves(draws)
     if not leaves or any(np.ndim(leaf) < 2 or np.shape(leaf)[:2] != np.shape(leaves[0])[:2] for leaf in leaves):
         raise ValueError(
