@@ -125,6 +125,14 @@ def test_what_is_not_a_number_is_null(tmp_path):
     assert found["ess"]["bulk"] == {"min": None, "median": None, "max": None}
 
 
+def test_json_goes_to_standard_output_for_a_dash(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    result = run("sample", "correlated-2d", *SHORT, "--json", "-", "-q")
+    assert result.exit_code == 0, result.output
+    assert set(strict(result.stdout)) == KEYS
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_many_coordinates_show_the_worst_and_say_so(tmp_path):
     result = run(
         "sample", "neal", *SHORT, "--sampler", "hmc:num_steps=2", "--plot", tmp_path / "a.svg", "--thinning", 2
@@ -218,6 +226,9 @@ def test_file_target_starts_at_the_rows_of_a_file(density, tmp_path):
         (["sample", "--out", "no/such/run.zarr"], ["no/such", "does not exist"]),
         (["sample", "--json", "no/such/a.json"], ["--json", "no/such", "does not exist"]),
         (["sample", "--json", "."], ["--json", "folder"]),
+        (["sample", "--json", "/dev/null"], ["--json", "device", "choose"]),
+        (["reproduce", "table3", "--out", ".", "--json", "/dev/full"], ["--json", "device", "choose"]),
+        (["bench", "bias", "--json", "/dev/full"], ["--json", "device", "choose"]),
         (["sample", "--plot", "no/such/a.png"], ["--plot", "no/such", "does not exist"]),
         (["sample", "--plot", "a.gif"], ["--plot", "a.gif", ".png"]),
         (["sample", "--plot", "a.svg", "--json", "a.svg"], ["different files"]),

@@ -3,46 +3,47 @@
 import numpy as np
 import pytest
 
-from gadabout.experiments import drawing, traces
+from gadabout import plotting
+from gadabout.experiments import likeness, traces
 from gadabout.experiments.repeats import Repeat
 
 TRUTH = np.array([[2.0, 0.5], [0.5, 1.0]])
 
 
 def test_distance_to_a_multiple_is_zero_where_proportional_and_one_where_unrelated():
-    assert drawing.multiple(3.0 * TRUTH, TRUTH) == pytest.approx(3.0)
-    assert drawing.distance(3.0 * TRUTH, TRUTH) == pytest.approx(0.0, abs=1e-15)
-    assert drawing.distance(np.array([[1.0, 0.0], [0.0, -2.0]]), TRUTH) == pytest.approx(1.0)
+    assert likeness.multiple(3.0 * TRUTH, TRUTH) == pytest.approx(3.0)
+    assert likeness.distance(3.0 * TRUTH, TRUTH) == pytest.approx(0.0, abs=1e-15)
+    assert likeness.distance(np.array([[1.0, 0.0], [0.0, -2.0]]), TRUTH) == pytest.approx(1.0)
 
 
 def test_distance_to_a_multiple_is_the_smallest_over_multiples():
     learned = np.array([[1.0, 0.7], [0.7, 0.4]])
     others = [np.linalg.norm(learned - c * TRUTH) / np.linalg.norm(learned) for c in np.linspace(0, 1, 2_001)]
-    assert drawing.distance(learned, TRUTH) == pytest.approx(min(others), rel=1e-5)
-    assert drawing.distance(learned, TRUTH) <= min(others)
+    assert likeness.distance(learned, TRUTH) == pytest.approx(min(others), rel=1e-5)
+    assert likeness.distance(learned, TRUTH) <= min(others)
 
 
 def test_correlation_sees_shape_and_not_scale():
-    assert drawing.correlation(0.1 * TRUTH, TRUTH) == pytest.approx(1.0)
-    assert drawing.correlation(-TRUTH, TRUTH) == pytest.approx(-1.0)
-    assert drawing.correlation(np.array([1.0, 0.0, 1.0]), np.array([1.0, 1.0, 0.0])) == pytest.approx(-0.5)
+    assert likeness.correlation(0.1 * TRUTH, TRUTH) == pytest.approx(1.0)
+    assert likeness.correlation(-TRUTH, TRUTH) == pytest.approx(-1.0)
+    assert likeness.correlation(np.array([1.0, 0.0, 1.0]), np.array([1.0, 1.0, 0.0])) == pytest.approx(-0.5)
 
 
 @pytest.mark.parametrize("length", [0, 1, 3_999, 4_000, 4_001, 20_000])
 def test_thinned_traces_are_short_and_keep_their_places(length):
     values = np.arange(length) * 2.0
-    index, shown = drawing.thin(values)
-    assert len(shown) <= drawing.MAX_POINTS
+    index, shown = plotting.thin(values)
+    assert len(shown) <= plotting.MAX_POINTS
     np.testing.assert_array_equal(shown, 2.0 * index)
-    assert len(shown) > drawing.MAX_POINTS / 2 or len(shown) == length
+    assert len(shown) > plotting.MAX_POINTS / 2 or len(shown) == length
 
 
 def test_a_global_scale_is_part_of_the_factor():
     scales = np.array([0.5, 2.0])
     am = Repeat({}, {"learned.proposal.factor.variance": np.array(4.0), "learned.proposal.factor.base.scale": scales})
     gad = Repeat({}, {"lp": np.zeros(3), "learned.proposal.factor.matrix": scales})
-    np.testing.assert_array_equal(drawing.factor(am), 2.0 * scales)
-    np.testing.assert_array_equal(drawing.factor(gad), scales)
+    np.testing.assert_array_equal(likeness.factor(am), 2.0 * scales)
+    np.testing.assert_array_equal(likeness.factor(gad), scales)
 
 
 def test_traces_share_the_range_of_those_that_have_arrived():
@@ -63,9 +64,9 @@ def test_a_draw_that_is_not_finite_is_outside():
 
 def test_a_picture_is_written_whole_or_not_at_all(tmp_path, monkeypatch):
     path = tmp_path / "made" / "figure.png"
-    figure = drawing.canvas(2, 1)
-    drawing.trace(figure.subplots(), np.arange(5.0))
-    assert drawing.save(figure, path).read_bytes().startswith(b"\x89PNG")
+    figure = plotting.canvas(2, 1)
+    plotting.trace(figure.subplots(), np.arange(5.0))
+    assert plotting.save(figure, path).read_bytes().startswith(b"\x89PNG")
 
     def fail(partial, **_):
         partial.write_bytes(b"half")
@@ -73,5 +74,5 @@ def test_a_picture_is_written_whole_or_not_at_all(tmp_path, monkeypatch):
 
     monkeypatch.setattr(figure, "savefig", fail)
     with pytest.raises(OSError, match="disk full"):
-        drawing.save(figure, path)
+        plotting.save(figure, path)
     assert [file.name for file in path.parent.iterdir()] == ["figure.png"]

@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from gadabout.algorithms import hmc, rwm
 from gadabout.cli.app import app
-from gadabout.experiments import EXPERIMENTS, Session, Watcher, session
+from gadabout.experiments import EXPERIMENTS, Session, Watcher, catalogue, session
 from gadabout.experiments.methods import Method, methods
 from gadabout.experiments.published import PAPER, SLIDES
 from gadabout.experiments.table import markdown, table
@@ -147,7 +147,7 @@ def test_bad_arguments_are_one_line(tmp_path, arguments, named):
 
 def test_the_command_writes_tables_and_json(tmp_path, monkeypatch):
     monkeypatch.setattr(session, "methods", lambda target: [dataclasses.replace(ALONE, label="gadMALAf")])
-    monkeypatch.setattr("gadabout.experiments.table3.run", lambda s: table(s, "table3", {"correlated-2d": "Two"}))
+    monkeypatch.setitem(catalogue.TABLES, "table3", catalogue.Table({"correlated-2d": "Two"}))
     arguments = ["reproduce", "table3", "--repeats", "2", "--out", str(tmp_path), "--json", str(tmp_path / "t.json")]
     result = CliRunner().invoke(app, arguments)
     assert result.exit_code == 0, result.output

@@ -7,7 +7,8 @@ import jax.numpy as jnp
 from jax.tree_util import Partial
 
 from gadabout.adaptations import AcceptanceRate, CholeskyMoments, Together
-from gadabout.algorithms.settings import FactorKind, one_of, optional_positive, probability, proposal_variance
+from gadabout.algorithms.settings import FactorKind, optional_positive, probability, proposal_variance
+from gadabout.checks import check_one_of
 from gadabout.driver import ADAPT_FOR_EVER, STOP_AFTER_WARMUP, Sampler
 from gadabout.factors import Scaled, isotropic
 from gadabout.kernels import Metropolis
@@ -39,8 +40,8 @@ def am(
     Raises:
         ValueError: if a setting is out of range, or adaptation is to continue with gains that do not diminish.
     """
-    as_written = one_of("variant", variant, ("as-run", "as-written")) == "as-written"
-    one_of("factor", factor, ("dense", "diagonal"))
+    as_written = check_one_of("variant", variant, ("as-run", "as-written")) == "as-written"
+    check_one_of("factor", factor, ("dense", "diagonal"))
     acceptance = AcceptanceRate(probability("target_acceptance", target_acceptance), proposal_variance)
     if as_written:
         adaptation = CholeskyMoments(True, 0.001, 0.001, 4_000.0, _factor)

@@ -18,7 +18,8 @@ import jax.numpy as jnp
 from jax.tree_util import Partial
 
 from gadabout.adaptations import InverseFisher
-from gadabout.algorithms.settings import count, optional_positive, positive, probability
+from gadabout.algorithms.settings import optional_positive, positive, probability
+from gadabout.checks import check_whole
 from gadabout.driver import Sampler
 from gadabout.factors import Scaled, SquareRoot
 from gadabout.kernels import Metropolis
@@ -49,7 +50,7 @@ def fisher_mala(
         probability("target_acceptance", target_acceptance),
         _factor,
         positive("step_size_rate", step_size_rate),
-        count("plain_iterations", plain_iterations),
+        check_whole("plain_iterations", plain_iterations),
     )
     start = optional_positive("step_size", step_size)
     kernel = Partial(_kernel, step_size=start, damping=positive("damping", damping))

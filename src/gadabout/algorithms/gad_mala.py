@@ -20,7 +20,8 @@ from typing import Literal
 from jax.tree_util import Partial
 
 from gadabout.adaptations import Optimiser
-from gadabout.algorithms.settings import FactorKind, initial_factor, one_of, optional_positive, speed_measure
+from gadabout.algorithms.settings import FactorKind, initial_factor, optional_positive, speed_measure
+from gadabout.checks import check_one_of
 from gadabout.driver import Sampler
 from gadabout.kernels import Metropolis
 from gadabout.proposals import Langevin
@@ -51,8 +52,8 @@ def gad_mala(
     Raises:
         ValueError: if a setting is out of range.
     """
-    exact = one_of("variant", variant, ("fast", "exact")) == "exact"
-    one_of("factor", factor, ("dense", "diagonal"))
+    exact = check_one_of("variant", variant, ("fast", "exact")) == "exact"
+    check_one_of("factor", factor, ("dense", "diagonal"))
     adaptation = speed_measure(optimiser, learning_rate, target_acceptance, beta_rate)
     kernel = Partial(_kernel, exact=exact, factor=factor, scale=optional_positive("scale", scale))
     return Sampler("gad-mala", kernel, adaptation, num_warmup=20_000)

@@ -8,7 +8,8 @@ $\log\pi(y_t) < \log\pi(x_t)$, and its second term alone otherwise. The target's
 from jax.tree_util import Partial
 
 from gadabout.adaptations import Optimiser
-from gadabout.algorithms.settings import FactorKind, initial_factor, one_of, optional_positive, speed_measure
+from gadabout.algorithms.settings import FactorKind, initial_factor, optional_positive, speed_measure
+from gadabout.checks import check_one_of
 from gadabout.driver import Sampler
 from gadabout.kernels import Metropolis
 from gadabout.proposals import RandomWalk
@@ -36,7 +37,7 @@ def gad_rwm(
     Raises:
         ValueError: if a setting is out of range.
     """
-    one_of("factor", factor, ("dense", "diagonal"))
+    check_one_of("factor", factor, ("dense", "diagonal"))
     adaptation = speed_measure(optimiser, learning_rate, target_acceptance, beta_rate)
     kernel = Partial(_kernel, factor=factor, scale=optional_positive("scale", scale))
     return Sampler("gad-rwm", kernel, adaptation, num_warmup=20_000)

@@ -10,6 +10,7 @@ from jax.tree_util import Partial
 from jaxtyping import PyTree
 
 from gadabout.adaptations import Together
+from gadabout.checks import check_function
 from gadabout.driver import Sampler
 from gadabout.kernels import Gibbs
 
@@ -30,8 +31,7 @@ def gibbs(*conditionals: Callable[..., PyTree], random_order: bool = False) -> S
     if not conditionals:
         raise ValueError("give at least one conditional: a function (key, position) that draws a block anew")
     for conditional in conditionals:
-        if not callable(conditional):
-            raise TypeError(f"a conditional must be a function (key, position), got {conditional!r}")
+        check_function("a conditional", conditional, "(key, position)")
     kernel = Gibbs(conditionals, random_order)
     return Sampler("gibbs", Partial(_kernel, kernel), Together(()), num_warmup=1_000, takes_discrete=True)
 

@@ -7,8 +7,9 @@ import numpy as np
 from jax.tree_util import Partial
 from jaxtyping import ArrayLike
 
-from gadabout.algorithms.settings import count, optional_positive
+from gadabout.algorithms.settings import optional_positive
 from gadabout.algorithms.step_size import StepSizeRule, step_size_control
+from gadabout.checks import check_whole
 from gadabout.driver import Sampler
 from gadabout.factors import AbstractFactor, Cholesky, Diagonal
 from gadabout.kernels import Metropolis
@@ -42,11 +43,10 @@ def hmc(
     Raises:
         ValueError: if a setting is out of range.
     """
-    N = count("num_steps", num_steps)
+    N = check_whole("num_steps", num_steps)
     if not 0 <= step_jitter < 1:
         raise ValueError(f"step_jitter must be at least 0 and below 1, got {step_jitter}; 0.1 to 0.5 are usual")
-    if isinstance(steps_jitter, bool) or not isinstance(steps_jitter, int) or not 0 <= steps_jitter < N:
-        raise ValueError(f"steps_jitter must be a whole number from 0 to num_steps - 1 = {N - 1}, got {steps_jitter!r}")
+    steps_jitter = check_whole("steps_jitter", steps_jitter, 0, N - 1, wanted=f"from 0 to num_steps - 1 = {N - 1}")
     jittered = step_jitter > 0 or steps_jitter > 0
     kernel = Partial(
         _jittered_kernel if jittered else _kernel,

@@ -15,7 +15,8 @@ from jax.tree_util import Partial
 from jaxtyping import ArrayLike
 
 from gadabout.adaptations import Gain, OnlineEM, PowerGain, check_gains
-from gadabout.algorithms.settings import count, optional_positive, positive
+from gadabout.algorithms.settings import optional_positive, positive
+from gadabout.checks import check_whole
 from gadabout.driver import ADAPT_FOR_EVER, STOP_AFTER_WARMUP, Sampler
 from gadabout.factors import Cholesky
 from gadabout.kernels import Metropolis
@@ -96,7 +97,7 @@ def mixture_walk(
 
 
 def _checked(num_components: int, scale: float, means: ArrayLike | None) -> dict[str, Any]:
-    K = count("num_components", num_components)
+    K = check_whole("num_components", num_components)
     start = None if means is None else jnp.asarray(means, dtype=float)
     if start is not None and (start.ndim != 2 or start.shape[0] != K):
         raise ValueError(f"means must have the shape (num_components, n) = ({K}, n), got {start.shape}")

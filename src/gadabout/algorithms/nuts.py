@@ -15,7 +15,8 @@ import jax.numpy as jnp
 from jax.tree_util import Partial
 
 from gadabout.adaptations import DepthLimit, DualAveraging, Together, WindowedMetric
-from gadabout.algorithms.settings import count, one_of, optional_positive, probability
+from gadabout.algorithms.settings import optional_positive, probability
+from gadabout.checks import check_one_of, check_whole
 from gadabout.driver import STOP_AFTER_WARMUP, Sampler, Stage, doubling_windows
 from gadabout.factors import isotropic
 from gadabout.kernels import NoUTurn
@@ -46,9 +47,9 @@ def nuts(
     Raises:
         ValueError: if a setting is out of range.
     """
-    one_of("metric", metric, ("diagonal", "dense", "unit"))
-    depth = count("max_depth", max_depth)
-    warmup_depth = depth if warmup_max_depth is None else count("warmup_max_depth", warmup_max_depth)
+    check_one_of("metric", metric, ("diagonal", "dense", "unit"))
+    depth = check_whole("max_depth", max_depth)
+    warmup_depth = depth if warmup_max_depth is None else check_whole("warmup_max_depth", warmup_max_depth)
     alpha = probability("target_acceptance", target_acceptance)
     step = DualAveraging(alpha, _step_size)
     adaptation = step if metric == "unit" else WindowedMetric(step, _factor)

@@ -1,4 +1,4 @@
-"""What several recipes check and build alike."""
+"""What several recipes build alike: the leaves of a sampler, its first factor, its adaptation."""
 
 import math
 from typing import Any, Literal
@@ -7,30 +7,20 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from gadabout.adaptations import Optimiser, RMSprop, SpeedMeasure
+from gadabout.checks import check_positive, check_probability
 from gadabout.factors import AbstractFactor, Diagonal, Scaled, isotropic
 
 FactorKind = Literal["dense", "diagonal"]
 
 
-def one_of(argument: str, value: Any, choices: tuple[str, ...]) -> str:
-    """The value, if it is one of the choices; otherwise a ValueError that lists them."""
-    if value not in choices:
-        raise ValueError(f"{argument} must be one of {', '.join(map(repr, choices))}, got {value!r}")
-    return value
-
-
 def probability(argument: str, value: float) -> Float[Array, ""]:
-    """The value as an array, if it lies strictly between 0 and 1."""
-    if not 0 < value < 1:
-        raise ValueError(f"{argument} must lie strictly between 0 and 1, got {value}; typical values are 0.25 to 0.8")
-    return jnp.asarray(value, dtype=float)
+    """The value as an array, if it lies strictly between 0 and 1; raises TypeError or ValueError."""
+    return jnp.asarray(check_probability(argument, value, "typical values are 0.25 to 0.8"), dtype=float)
 
 
 def positive(argument: str, value: float) -> Float[Array, ""]:
-    """The value as an array, if it is a finite positive number."""
-    if not (math.isfinite(value) and value > 0):
-        raise ValueError(f"{argument} must be a finite number above 0, got {value}")
-    return jnp.asarray(value, dtype=float)
+    """The value as an array, if it is a finite positive number; raises TypeError or ValueError."""
+    return jnp.asarray(check_positive(argument, value), dtype=float)
 
 
 def optional_positive(argument: str, value: float | None) -> Float[Array, ""] | None:
@@ -51,13 +41,6 @@ def isotropic_start(n: int, variance: Float[Array, ""] | None) -> Scaled:
 def proposal_variance(kernel: Any) -> Any:
     """The lens to δ of a proposal whose factor is `Scaled`."""
     return kernel.proposal.factor.variance
-
-
-def count(argument: str, value: int, lowest: int = 1) -> int:
-    """The value, if it is a whole number of at least `lowest`."""
-    if not (isinstance(value, int) and not isinstance(value, bool) and value >= lowest):
-        raise ValueError(f"{argument} must be a whole number of at least {lowest}, got {value!r}")
-    return value
 
 
 def speed_measure(

@@ -15,6 +15,7 @@ from jax.tree_util import Partial
 from gadabout.adaptations import Together
 from gadabout.algorithms.schedules import Schedule, bias_of, schedule
 from gadabout.algorithms.settings import positive
+from gadabout.checks import check_probability
 from gadabout.driver import Sampler
 from gadabout.kernels import StochasticHamiltonian
 
@@ -30,8 +31,7 @@ def sghmc(step_size: float | Schedule, *, friction: float = 0.1, noise_estimate:
     Raises:
         ValueError: if a setting is out of range.
     """
-    if not 0 < friction < 1:
-        raise ValueError(f"friction must lie strictly between 0 and 1, got {friction}; typical values are 0.01 to 0.1")
+    check_probability("friction", friction, "typical values are 0.01 to 0.1")
     if not 0 <= noise_estimate < friction:
         raise ValueError(f"noise_estimate must be at least 0 and below friction = {friction}, got {noise_estimate}")
     epsilon = schedule(step_size)

@@ -4,7 +4,8 @@ from collections.abc import Callable
 from typing import Any, Literal
 
 from gadabout.adaptations import AbstractAdaptation, AcceptanceRate, DualAveraging, ProportionalControl
-from gadabout.algorithms.settings import one_of, probability
+from gadabout.algorithms.settings import probability
+from gadabout.checks import check_one_of
 
 StepSizeRule = Literal["multiplicative", "proportional", "dual-averaging"]
 
@@ -16,5 +17,5 @@ def step_size_control(rule: str, target_acceptance: float, where: Callable[[Any]
 
     "multiplicative" is the paper's rule, "proportional" the lectures', "dual-averaging" Hoffman and Gelman's.
     """
-    adaptation = _RULES[one_of("step_size_rule", rule, tuple(_RULES))]
+    adaptation = _RULES[check_one_of("step_size_rule", rule, tuple(_RULES))]
     return adaptation(probability("target_acceptance", target_acceptance), where)

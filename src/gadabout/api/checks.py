@@ -1,4 +1,4 @@
-"""Arguments of the front door, checked before anything runs: each error names the argument, its value, the remedy."""
+"""Arguments of the front door that more than their own value decides: samplers, data, what to record."""
 
 from collections.abc import Callable, Collection
 from typing import Any
@@ -10,21 +10,6 @@ import numpy as np
 from jaxtyping import PyTree
 
 from gadabout.driver import POSITION, Sampler
-
-
-def check_counts(at_least: int = 1, below: int = 2**63, **counts: Any) -> None:
-    """Raises ValueError for the first that is not a whole number of at least `at_least` and below `below`."""
-    for name, value in counts.items():
-        whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
-        if not (whole and at_least <= value < below):
-            limit = f" and below {below}" if below < 2**63 else ""
-            raise ValueError(f"{name} must be a whole number of at least {at_least}{limit}, got {value!r}")
-
-
-def check_function(name: str, value: Any) -> None:
-    """Raises TypeError unless the value can be called."""
-    if not callable(value):
-        raise TypeError(f"{name} must be a function of a position, got {value!r}")
 
 
 def checked_sampler(sampler: Any) -> Sampler:

@@ -10,7 +10,7 @@ import numpy as np
 import xarray as xr
 from jaxtyping import Array, PyTree
 
-from gadabout.api.checks import check_counts, check_function
+from gadabout.checks import check_function, check_whole
 from gadabout.diagnostics import positions
 
 ROWS = 8_192
@@ -48,7 +48,7 @@ def predictive(
         ValueError, TypeError: if there are no draws or rows, or arguments are not what they should be.
     """
     check_function("function", function)
-    check_counts(draws_at_once=draws_at_once)
+    check_whole("draws_at_once", draws_at_once)
     positions = _positions(draws)
     num_draws = jax.tree.leaves(positions)[0].shape[0]
     leaves = jax.tree.leaves(rows)
@@ -76,7 +76,7 @@ def _summed(function: Callable, positions: PyTree, rows: PyTree, log: bool) -> A
 def _positions(draws: Any) -> PyTree:
     """Positions along one leading axis."""
     if isinstance(draws, xr.DataTree):
-        draws = positions(draws["posterior"] if "posterior" in draws.children else draws)
+        draws = positions(draws.children.get("posterior", draws))
     leaves = jax.tree.leaves(draws)
     if not leaves or any(np.ndim(leaf) < 2 or np.shape(leaf)[:2] != np.shape(leaves[0])[:2] for leaf in leaves):
         raise ValueError(

@@ -11,20 +11,13 @@ import xarray as xr
 from jaxtyping import PyTree
 
 from gadabout.algorithms import gad_mala
-from gadabout.algorithms.settings import one_of
-from gadabout.api.checks import (
-    check_counts,
-    check_function,
-    checked_data,
-    checked_sampler,
-    derivatives_needed,
-    selection,
-)
+from gadabout.api.checks import checked_data, checked_sampler, derivatives_needed, selection
 from gadabout.api.minibatches import Minibatches
 from gadabout.api.positions import Flat, proposer
 from gadabout.api.result import RunStopped, to_datatree
 from gadabout.api.save import check_destination, save
 from gadabout.api.start import find_start
+from gadabout.checks import check_function, check_one_of, check_whole
 from gadabout.driver import Progress, Sampler, TextProgress, deferred_interrupt, drive, shapes, start
 from gadabout.target import Target
 
@@ -86,10 +79,12 @@ def sample(
     check_function("logdensity", logdensity)
     sampler = checked_sampler(gad_mala() if sampler is None else sampler)
     num_warmup = sampler.num_warmup if num_warmup is None else num_warmup
-    check_counts(num_chains=num_chains, num_draws=num_draws, thinning=thinning)
-    check_counts(at_least=0, num_warmup=num_warmup)
-    check_counts(at_least=0, below=2**32, seed=seed)
-    one_of("adapt", adapt, ("pooled", "per-chain"))
+    check_whole("num_chains", num_chains)
+    check_whole("num_warmup", num_warmup, 0)
+    check_whole("num_draws", num_draws)
+    check_whole("thinning", thinning)
+    check_whole("seed", seed, 0, 2**32 - 1)
+    check_one_of("adapt", adapt, ("pooled", "per-chain"))
     destination = None if out is None else check_destination(out)
     if batches is None:
         feed, data = None, checked_data(data)

@@ -1,15 +1,12 @@
-"""Saving: nothing under the final name until it is complete."""
+"""Saving a result: its destination, checked before the run, and the zarr store that appears there whole."""
 
 import os
-import shutil
-import tempfile
-import uuid
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import xarray as xr
+
+from gadabout.files import whole_folder
 
 
 def check_destination(out: str | os.PathLike) -> Path:
@@ -22,7 +19,7 @@ def check_destination(out: str | os.PathLike) -> Path:
     path = Path(out)
     if path.suffix != ".zarr":
         raise ValueError(f"out must name a zarr store, such as run.zarr, got {str(out)!r}")
-    if path.exists():
+    if os.path.lexists(path):
         raise FileExistsError(f"out: {str(out)!r} exists already; remove it or choose another name")
     if not path.parent.is_dir():
         raise FileNotFoundError(f"out: the folder {str(path.parent)!r} does not exist; create it first")
@@ -30,30 +27,13 @@ def check_destination(out: str | os.PathLike) -> Path:
 
 
 def save(tree: xr.DataTree, path: Path) -> None:
-    """Writes the tree as a zarr store beside `path`, then moves it there.
+    """Writes the tree as a zarr store, whole or not at all.
 
     Where that fails the draws are not lost with it: the failure joins the tree's own warnings.
     """
-    partial = None
     try:
-        partial = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
-        with warnings.catch_warnings():
+        with whole_folder(path) as partial, warnings.catch_warnings():
             warnings.filterwarnings("ignore", message="Consolidated metadata", category=UserWarning)
-            tree.to_zarr(partial / "store")
-        os.rename(partial / "store", path)
+            tree.to_zarr(partial)
     except Exception as error:
         tree.attrs["warnings"] = [*tree.attrs["warnings"], f"the result could not be saved at {str(path)!r}: {error}"]
-    finally:
-        if partial is not None:
-            shutil.rmtree(partial, ignore_errors=True)
-
-
-@contextmanager
-def whole_file(path: Path) -> Iterator[Path]:
-    """Yields a temporary name in the same folder, which becomes `path` once the block ends without an error."""
-    partial = path.with_name(f".{uuid.uuid4().hex}{path.suffix}")
-    try:
-        yield partial
-        os.replace(partial, path)
-    finally:
-        partial.unlink(missing_ok=True)

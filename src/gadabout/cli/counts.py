@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+from gadabout.checks import check_whole
 from gadabout.cli.errors import CliError
 
 
@@ -13,9 +14,10 @@ def whole(option: str, least: int, most: int = 2**31 - 1) -> Callable[[str], int
             value = int(text)
         except ValueError:
             raise CliError(f"{option} must be a whole number, got {text!r}") from None
-        if not least <= value <= most:
-            bound = f"at least {least}" if value < least else f"at most {most}"
-            raise CliError(f"{option} must be a whole number of {bound}, got {value}")
-        return value
+        bound = f"of at least {least}" if value < least else f"of at most {most}"
+        try:
+            return check_whole(option, value, least, most, wanted=bound)
+        except ValueError as error:
+            raise CliError(str(error)) from error
 
     return parse

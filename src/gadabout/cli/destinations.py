@@ -1,7 +1,5 @@
 """Files that a command writes: refused before the run where they cannot be written, complete or not there at all."""
 
-import json
-import math
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,18 +8,29 @@ from pathlib import Path
 from typing import Any
 
 from gadabout.cli.errors import CliError
+from gadabout.files import STANDARD_OUTPUT, check_replaceable, write_json
 
 PLOT_SUFFIXES = (".png", ".pdf", ".svg")
 
 
 def check_file(option: str, path: Path) -> None:
     """Raises CliError where a file cannot be written at `path`; a file that is there already is replaced."""
-    if path.is_dir():
+    if path.is_dir() and not path.is_symlink():
         raise CliError(f"{option}: {str(path)!r} is a folder; name a file in it")
     if not path.parent.is_dir():
         raise CliError(f"{option}: the folder {str(path.parent)!r} of {path.name!r} does not exist; create it first")
     if not os.access(path.parent, os.W_OK | os.X_OK):
         raise CliError(f"{option}: the folder {str(path.parent)!r} is not writable; choose another one")
+    try:
+        check_replaceable(path)
+    except OSError as error:
+        raise CliError(f"{option}: {error}") from error
+
+
+def check_json(path: Path) -> None:
+    """`check_file` of the option --json, whose name `-` is standard output."""
+    if str(path) != STANDARD_OUTPUT:
+        check_file("--json", path)
 
 
 def check_plot(path: Path) -> None:
@@ -45,26 +54,15 @@ def check_store(path: Path) -> None:
 
 
 @contextmanager
-def complete_file(path: Path) -> Iterator[Path]:
-    """`whole_file`, with an error of one line where the file cannot be written."""
-    from gadabout.api.save import whole_file
-
+def writing(path: Path) -> Iterator[None]:
+    """Turns an OSError of the block, which writes a file at `path`, into an error of one line."""
     try:
-        with whole_file(path) as partial:
-            yield partial
+        yield
     except OSError as error:
         raise CliError(f"could not write {str(path)!r}: {error}; free some space or choose another place") from error
 
 
 def save_json(path: Path, document: Any) -> None:
-    """Writes a tree of dictionaries, lists, numbers and words, with null for what is no number, as JSON wants it."""
-    with complete_file(path) as partial:
-        partial.write_text(json.dumps(_finite(document), indent=2, allow_nan=False) + "\n")
-
-
-def _finite(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _finite(part) for key, part in value.items()}
-    if isinstance(value, list | tuple):
-        return [_finite(part) for part in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
+    """Writes figures as JSON, to standard output for the name `-`."""
+    with writing(path):
+        write_json(path, document)

@@ -4,13 +4,13 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from gadabout.cli.destinations import check_file, save_json
+from gadabout.cli.destinations import check_json, save_json
 
 
 def in_float64(json_file: Path | None) -> None:
     """Refuses a file that cannot be written, before anything runs, and sets double precision."""
     if json_file is not None:
-        check_file("--json", json_file)
+        check_json(json_file)
     import jax
 
     jax.config.update("jax_enable_x64", True)

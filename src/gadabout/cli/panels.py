@@ -4,16 +4,12 @@ from collections.abc import Iterator
 
 import numpy as np
 import xarray as xr
-from matplotlib.axes import Axes
-from matplotlib.figure import SubFigure
-from matplotlib.ticker import MaxNLocator
 
 from gadabout.cli.summary import Summary
+from gadabout.plotting import CHAIN_COLOURS, OURS, SECOND, Axes, SubFigure, heading, thin, tidy
 
-CHAIN_COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#8C6D1F", "#333333")
-"""The colours of Okabe and Ito, which the colour-blind can tell apart, with yellow made darker."""
 WARMUP_SHADE = "#EEEEEE"
-ACCEPTANCE_COLOUR, LEARNED_COLOUR = "#0072B2", "#D55E00"
+ACCEPTANCE_COLOUR, LEARNED_COLOUR = OURS, SECOND
 MAX_POINTS = 2_000
 MAX_INTERVALS = 32
 
@@ -28,14 +24,14 @@ def log_density(panel: SubFigure, tree: xr.DataTree) -> None:
         if name == "warm-up":
             axes.set_facecolor(WARMUP_SHADE)
         axes.set_xlabel(f"iteration of {name}", fontsize=8)
-    _tidy(*row)
+    tidy(*row, across=5)
     row[0].set_ylabel("log density", fontsize=8)
     settled = sampling if sampling.size else warmup[:, warmup.shape[1] // 2 :]
     if np.isfinite(settled).any():
         low, high = np.nanmin(settled), max(np.nanmax(settled), np.nanmax(warmup, initial=-np.inf))
         margin = max(high - low, 1e-9)
         row[0].set_ylim(low - (0.6 if warmup.size else 0.08) * margin, high + 0.08 * margin)
-    _heading(row[0], "Log density by chain")
+    heading(row[0], "Log density by chain")
 
 
 def adaptation(panel: SubFigure, tree: xr.DataTree, target_acceptance: float | None) -> None:
@@ -55,10 +51,10 @@ def adaptation(panel: SubFigure, tree: xr.DataTree, target_acceptance: float | N
     stage = "warm-up" if group == "warmup_sample_stats" else "sampling"
     axes.set_xlabel(f"iteration of {stage}", fontsize=8)
     axes.set_ylabel("acceptance rate", fontsize=8, color=ACCEPTANCE_COLOUR)
-    _tidy(axes)
+    tidy(axes, across=5)
     learned = _learned(axes, tree, group)
     aim = "" if target_acceptance is None else f" (dashed: its aim, {target_acceptance:g})"
-    _heading(axes, f"Adaptation: acceptance rate{aim}{f' and {learned}' if learned else ''}")
+    heading(axes, f"Adaptation: acceptance rate{aim}{f' and {learned}' if learned else ''}")
 
 
 def _learned(axes: Axes, tree: xr.DataTree, group: str) -> str:
@@ -69,7 +65,7 @@ def _learned(axes: Axes, tree: xr.DataTree, group: str) -> str:
             twin = axes.twinx()
             shared = bool((values == values[:1]).all())
             for chain in values[:1] if shared else values:
-                x, y = _thin(chain, tree.attrs["thinning"])
+                x, y = _thinned(chain, tree.attrs["thinning"])
                 twin.plot(x, y, color=LEARNED_COLOUR, linewidth=1.2 if shared else 0.7, alpha=1 if shared else 0.7)
             twin.set_yscale("log" if values.min() > 0 and values.max() > 5 * values.min() else "linear")
             twin.set_ylabel(label, fontsize=8, color=LEARNED_COLOUR)
@@ -93,10 +89,10 @@ def worst_coordinate(panel: SubFigure, summary: Summary) -> None:
     trace.set_xlabel("draw", fontsize=8)
     trace.set_ylabel(summary.names[i], fontsize=8, parse_math=False)
     density.set_xlabel("density", fontsize=8)
-    _tidy(trace, density)
+    tidy(trace, density, across=5)
     density.set_xticks([])
     ess = summary.ess["bulk"][i]
-    _heading(trace, f"{summary.names[i]}, the smallest bulk ESS{f' ({ess:,.0f})' if np.isfinite(ess) else ''}")
+    heading(trace, f"{summary.names[i]}, the smallest bulk ESS{f' ({ess:,.0f})' if np.isfinite(ess) else ''}")
 
 
 def intervals(panel: SubFigure, summary: Summary) -> None:
@@ -108,14 +104,14 @@ def intervals(panel: SubFigure, summary: Summary) -> None:
     rows = np.arange(len(shown))
     axes = panel.subplots()
     axes.axvline(0, color="#BBBBBB", linewidth=0.8, zorder=0)
-    axes.hlines(rows, low, high, color="#0072B2", linewidth=1.2)
-    axes.hlines(rows, lower, upper, color="#0072B2", linewidth=4)
-    axes.plot(middle, rows, "o", color="white", markeredgecolor="#0072B2", markersize=4.5)
+    axes.hlines(rows, low, high, color=OURS, linewidth=1.2)
+    axes.hlines(rows, lower, upper, color=OURS, linewidth=4)
+    axes.plot(middle, rows, "o", color="white", markeredgecolor=OURS, markersize=4.5)
     axes.set_yticks(rows, [summary.names[i] for i in shown])
     axes.set_ylim(len(shown) - 0.4, -0.6)
-    _tidy(axes, y_numbers=False)
+    tidy(axes, across=5, up=None)
     title = "Posterior: median, 50 % and 90 %"
-    _heading(axes, title if n <= MAX_INTERVALS else f"{title}\n(the {MAX_INTERVALS} of {n} with the smallest ESS)")
+    heading(axes, title if n <= MAX_INTERVALS else f"{title}\n(the {MAX_INTERVALS} of {n} with the smallest ESS)")
 
 
 def _stat(tree: xr.DataTree, group: str, name: str) -> np.ndarray:
@@ -125,31 +121,18 @@ def _stat(tree: xr.DataTree, group: str, name: str) -> np.ndarray:
     return np.asarray(tree[group][name], np.float64)
 
 
-def _thin(values: np.ndarray, thinning: int) -> tuple[np.ndarray, np.ndarray]:
-    """At most MAX_POINTS points of a trace, and their iterations."""
-    index = np.arange(0, len(values), -(-len(values) // MAX_POINTS))
-    return index * thinning, values[index]
+def _thinned(values: np.ndarray, thinning: int) -> tuple[np.ndarray, np.ndarray]:
+    """The iterations of at most MAX_POINTS points of a trace, and the points."""
+    index, shown = thin(values, MAX_POINTS)
+    return index * thinning, shown
 
 
 def _chains(axes: Axes, values: np.ndarray, thinning: int) -> None:
     """The traces (chain, draw) in the chains' colours."""
     for chain, colour in zip(values, _colours(len(values)), strict=True):
-        axes.plot(*_thin(chain, thinning), color=colour, linewidth=0.6, alpha=0.8)
+        axes.plot(*_thinned(chain, thinning), color=colour, linewidth=0.6, alpha=0.8)
     axes.set_xlim(0, max(values.shape[1] * thinning, 1))
 
 
 def _colours(count: int) -> Iterator[str]:
     return (CHAIN_COLOURS[i % len(CHAIN_COLOURS)] for i in range(count))
-
-
-def _tidy(*row: Axes, y_numbers: bool = True) -> None:
-    for axes in row:
-        axes.tick_params(labelsize=7)
-        axes.spines[["top", "right"]].set_visible(False)
-        axes.xaxis.set_major_locator(MaxNLocator(5))
-        if y_numbers:
-            axes.yaxis.set_major_locator(MaxNLocator(5))
-
-
-def _heading(axes: Axes, text: str) -> None:
-    axes.set_title(text, fontsize=9, loc="left", parse_math=False)

@@ -7,29 +7,26 @@ from typing import Any
 import jax
 import numpy as np
 import xarray as xr
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.figure import Figure
-from matplotlib.layout_engine import ConstrainedLayoutEngine
 
 from gadabout.cli.panels import MAX_INTERVALS, adaptation, intervals, log_density, worst_coordinate
 from gadabout.cli.summary import Summary
+from gadabout.plotting import Figure, canvas, save
 
 ROWS_PER_PANEL = 11
 """Intervals that fit beside one panel of the left column."""
 
 
 def save_plot(tree: xr.DataTree, summary: Summary, target: str, sampler: Any, path: Path) -> None:
-    """Draws the figure of a run and writes it in the format of the path's suffix."""
+    """Draws the figure of a run and writes it in the format of the path's suffix; raises as `files.whole_file` does."""
     figure = draw(tree, summary, target, target_acceptance(sampler))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # such as letters of a file's name that the font lacks
-        figure.savefig(path, dpi=130)
+        save(figure, path)
 
 
 def draw(tree: xr.DataTree, summary: Summary, target: str, acceptance: float | None) -> Figure:
     """The figure; `acceptance` is the rate that the sampler steers to, if it has one."""
-    figure = Figure(figsize=(11, 7), layout=ConstrainedLayoutEngine(h_pad=0.08, w_pad=0.06))
-    FigureCanvasAgg(figure)
+    figure = canvas(11, 7, gap=0.08)
     grid = figure.add_gridspec(3, 2, width_ratios=(1.75, 1))
     log_density(figure.add_subfigure(grid[0, 0]), tree)
     adaptation(figure.add_subfigure(grid[1, 0]), tree, acceptance)

@@ -11,8 +11,9 @@ from typing import Annotated, Any
 import typer
 
 from gadabout.cli.counts import whole
-from gadabout.cli.destinations import check_file, complete_file, save_json
+from gadabout.cli.destinations import check_json, save_json, writing
 from gadabout.cli.errors import INTERRUPTED, CliError, did_you_mean
+from gadabout.files import write_text
 
 
 def reproduce(
@@ -50,7 +51,7 @@ def reproduce(
         raise CliError(f"NAME {name!r} is no table or figure of the paper; {did_you_mean(name, (*EXPERIMENTS, 'all'))}")
     _check_folder(out)
     if json_file is not None:
-        check_file("--json", json_file)
+        check_json(json_file)
     try:
         document = _make(name, EXPERIMENTS, out, repeats, data_home, quick, progress)
     except (ValueError, RuntimeError, ImportError) as error:
@@ -77,8 +78,9 @@ def _make(name, experiments, out, repeats, data_home, quick, progress) -> dict[s
             outcome = run(experiment, session)
             document["rows"] += [{**row, "experiment": experiment} for row in outcome.rows]
             document["measures"] |= {experiment: outcome.measures} if outcome.measures else {}
-            with complete_file(out / f"{experiment}.md") as partial:
-                partial.write_text(outcome.markdown)
+            section = out / f"{experiment}.md"
+            with writing(section):
+                write_text(section, outcome.markdown)
             print(outcome.markdown)
             for path in outcome.pictures:
                 print(f"{experiment}: {path}")

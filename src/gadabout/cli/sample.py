@@ -9,8 +9,9 @@ from typing import Annotated, Any
 import typer
 
 from gadabout.cli.counts import whole
-from gadabout.cli.destinations import check_file, check_plot, check_store, complete_file, save_json
+from gadabout.cli.destinations import check_json, check_plot, check_store, save_json, writing
 from gadabout.cli.errors import INTERRUPTED, CliError, one_line
+from gadabout.files import STANDARD_OUTPUT
 
 
 class Adapt(StrEnum):
@@ -109,7 +110,7 @@ def sample(
     if not quiet:
         show(tree, summary, resolved.name, notes)
         for what, path in (("draws", out), ("figures", json_file), ("plot", plot)):
-            if path is not None:
+            if path is not None and str(path) != STANDARD_OUTPUT:
                 print(f"{what} saved in {path}")
     if tree.attrs["interrupted"]:
         raise typer.Exit(INTERRUPTED)
@@ -121,7 +122,7 @@ def _check_destinations(out: Path | None, plot: Path | None, json_file: Path | N
     if plot is not None:
         check_plot(plot)
     if json_file is not None:
-        check_file("--json", json_file)
+        check_json(json_file)
     given = [path.resolve() for path in (out, plot, json_file) if path is not None]
     if len(set(given)) < len(given):
         raise CliError("--out, --plot and --json must name different files")
@@ -165,5 +166,5 @@ def _write(tree: Any, summary: Any, name: str, sampler: Any, json_file: Path | N
     if plot is not None:
         from gadabout.cli.plot import save_plot
 
-        with complete_file(plot) as partial:
-            save_plot(tree, summary, name, sampler, partial)
+        with writing(plot):
+            save_plot(tree, summary, name, sampler, plot)

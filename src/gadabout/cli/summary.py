@@ -8,6 +8,7 @@ import numpy as np
 import xarray as xr
 
 from gadabout.diagnostics import ess_table, rhat, spread
+from gadabout.files import json_value
 
 ESS_KINDS = ("paper", "bulk", "tail", "square")
 
@@ -73,19 +74,10 @@ def figures(tree: xr.DataTree, summary: Summary, target: str) -> dict[str, Any]:
         "seconds": {name: attributes[f"seconds_{name}"] for name in ("compile", "warmup", "sampling", "total")},
         "gradient_evaluations": attributes["gradient_evaluations"],
     }
-    return _strict(found)
+    return json_value(found)
 
 
 def _iterations_of_warmup(tree: xr.DataTree) -> int:
     """The warm-up's iterations, fewer than asked for where the run was interrupted."""
     kept = tree["warmup_sample_stats"].sizes["draw"] if "warmup_sample_stats" in tree else 0
     return min(tree.attrs["num_warmup"], kept * tree.attrs["thinning"])
-
-
-def _strict(value: Any) -> Any:
-    """The value with plain numbers only, and None where JSON has no word for one."""
-    if isinstance(value, dict):
-        return {key: _strict(part) for key, part in value.items()}
-    if isinstance(value, float | np.floating):
-        return float(value) if np.isfinite(value) else None
-    return int(value) if isinstance(value, np.integer) else value

@@ -54,7 +54,7 @@ def diagnose(tree: xr.DataTree, f: Callable[[Any], Any], *, superchains: int | N
 
 def evaluate(tree: xr.DataTree, f: Callable[[Any], Any]) -> np.ndarray:
     """f at every draw, shape (chain, draw, ...)."""
-    return np.asarray(jax.jit(jax.vmap(jax.vmap(f)))(positions(tree["posterior"])), float)
+    return np.asarray(jax.jit(jax.vmap(jax.vmap(f)))(positions(tree.children["posterior"])), float)
 
 
 def positions(posterior: xr.DataTree) -> Any:

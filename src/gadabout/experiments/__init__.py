@@ -1,16 +1,12 @@
-"""The paper's tables and figures: one short file each, over a shared harness."""
-
-from importlib import import_module
+"""The paper's tables and figures: a catalogue of them over a shared harness, and a file for each figure of its own."""
 
 import jax
 
+from gadabout.experiments.catalogue import EXPERIMENTS, make
 from gadabout.experiments.session import Session, Unit, Watcher
 from gadabout.experiments.table import Outcome
 
 __all__ = ["EXPERIMENTS", "Outcome", "Session", "Unit", "Watcher", "run"]
-
-EXPERIMENTS = tuple(f"table{i}" for i in range(1, 8)) + tuple(f"figure{i}" for i in range(1, 8))
-"""In the order in which `all` makes them: figures draw what tables have run."""
 
 
 def run(name: str, session: Session) -> Outcome:
@@ -20,4 +16,4 @@ def run(name: str, session: Session) -> Outcome:
     a process may have.
     """
     jax.clear_caches()
-    return import_module(f"gadabout.experiments.{name}").run(session)
+    return make(name, session)

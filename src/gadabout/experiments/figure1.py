@@ -3,17 +3,16 @@
 from typing import Any
 
 import numpy as np
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 
+from gadabout import plotting
 from gadabout.algorithms import gad_mala, gad_rwm
-from gadabout.experiments import drawing
-from gadabout.experiments.drawing import MUTED, OURS, SECOND, TRUTH
+from gadabout.experiments import likeness
 from gadabout.experiments.methods import Method
 from gadabout.experiments.published import FIGURE_1_BETA, FIGURE_1_EIGENVALUES
 from gadabout.experiments.repeats import Repeat
 from gadabout.experiments.session import Session
-from gadabout.experiments.table import Outcome, markdown_table
+from gadabout.experiments.table import Outcome, markdown_table, section
+from gadabout.plotting import MUTED, OURS, SECOND, TRUTH, Axes, Figure
 
 SEEDS = 24
 FLAT, SMOOTH = "correlated-2d", "gp-51d"
@@ -36,7 +35,7 @@ def run(session: Session) -> Outcome:
         SMOOTH: _likeness(learned, truths[SMOOTH]),
     }
     figure = _draw(repeats, truths, learned, measures)
-    picture = drawing.save(figure, session.out / "figure1.png")
+    picture = plotting.save(figure, session.out / "figure1.png")
     return Outcome("figure1", measures=measures, markdown=_markdown(measures, picture), pictures=[picture])
 
 
@@ -47,7 +46,7 @@ def _flat(rate: float) -> Method:
 
 
 def _covariance(repeat: Repeat) -> np.ndarray:
-    factor = drawing.factor(repeat)
+    factor = likeness.factor(repeat)
     return factor @ factor.T
 
 
@@ -64,18 +63,18 @@ def _betas(repeats: list[Repeat]) -> dict[str, Any]:
 
 
 def _likeness(learned: np.ndarray, truth: np.ndarray) -> dict[str, Any]:
-    scale = drawing.multiple(learned, truth)
+    scale = likeness.multiple(learned, truth)
     return {
         "eigenvalues": np.linalg.eigvalsh(truth)[[0, -1]].tolist(),
         "learned_eigenvalues": (np.linalg.eigvalsh(learned)[[0, -1]] / scale).tolist(),
         "multiple": scale,
-        "relative_frobenius_distance": drawing.distance(learned, truth),
-        "correlation": drawing.correlation(learned, truth),
+        "relative_frobenius_distance": likeness.distance(learned, truth),
+        "correlation": likeness.correlation(learned, truth),
     }
 
 
 def _draw(repeats: dict[float, list[Repeat]], truths: dict, learned: np.ndarray, measures: dict[str, Any]) -> Figure:
-    figure = drawing.canvas(11, 7)
+    figure = plotting.canvas(11, 7)
     panels = figure.subplots(2, 3)
     for axes, (rate, found) in zip(panels[0], repeats.items(), strict=False):
         measure = measures["beta"][str(rate)]
@@ -83,8 +82,8 @@ def _draw(repeats: dict[float, list[Repeat]], truths: dict, learned: np.ndarray,
         _contours(axes, _covariance(found[measure["drawn"]]), OURS, "learned LLᵀ")
         axes.legend(fontsize=7.5, frameon=False, loc="upper left")
         shown = measure["last"][measure["drawn"]]
-        drawing.note(axes, f"β = {shown:.1f}  (published {measure['published']})", 0.98, ha="right")
-        drawing.heading(axes, f"gadRWM, target acceptance {rate}")
+        plotting.note(axes, f"β = {shown:.1f}  (published {measure['published']})", 0.98, ha="right")
+        plotting.heading(axes, f"gadRWM, target acceptance {rate}")
     reach = max(np.abs(axes.dataLim.get_points()).max() for axes in panels[0, :2]) * 1.06
     for axes in panels[0, :2]:
         axes.set(xlim=(-reach, reach), ylim=(-reach, reach), aspect="equal")
@@ -92,7 +91,7 @@ def _draw(repeats: dict[float, list[Repeat]], truths: dict, learned: np.ndarray,
     scale = measures[SMOOTH]["multiple"]
     _images(figure, list(panels[1, :2]), truths[SMOOTH], learned / scale, measures[SMOOTH])
     _eigenvalues(panels[1, 2], truths[SMOOTH], learned / scale)
-    drawing.tidy(*panels.flat)
+    plotting.tidy(*panels.flat)
     panels[0, 2].set_xticks(range(len(repeats)), [str(rate) for rate in repeats])
     return figure
 
@@ -119,7 +118,7 @@ def _seeds(axes: Axes, betas: dict[str, Any]) -> None:
     axes.set_yticks([1, 2, 5, 10, 20], ["1", "2", "5", "10", "20"])
     axes.tick_params(axis="y", which="minor", labelleft=False)
     axes.legend(fontsize=7.5, frameon=False)
-    drawing.heading(axes, "β at the end of adaptation")
+    plotting.heading(axes, "β at the end of adaptation")
 
 
 def _images(figure: Figure, row: list[Axes], truth: np.ndarray, scaled: np.ndarray, measure: dict[str, Any]) -> None:
@@ -127,8 +126,8 @@ def _images(figure: Figure, row: list[Axes], truth: np.ndarray, scaled: np.ndarr
     titles = ("Gaussian process, n = 51: exact covariance", "learned LLᵀ (gadMALAf), scaled to the exact one")
     images = [axes.imshow(values, vmin=low, vmax=high) for axes, values in zip(row, (truth, scaled), strict=True)]
     for axes, title in zip(row, titles, strict=True):
-        drawing.heading(axes, title)
-    drawing.note(row[1], f"relative distance {measure['relative_frobenius_distance']:.3f}")
+        plotting.heading(axes, title)
+    plotting.note(row[1], f"relative distance {measure['relative_frobenius_distance']:.3f}")
     figure.colorbar(images[0], ax=row, shrink=0.8, pad=0.01).ax.tick_params(labelsize=7)
 
 
@@ -140,7 +139,7 @@ def _eigenvalues(axes: Axes, truth: np.ndarray, scaled: np.ndarray) -> None:
     axes.set_yscale("log")
     axes.set_xlabel("rank", fontsize=8)
     axes.legend(fontsize=7.5, frameon=False)
-    drawing.heading(axes, "Eigenvalues")
+    plotting.heading(axes, "Eigenvalues")
 
 
 def _markdown(measures: dict[str, Any], picture) -> str:
@@ -167,4 +166,4 @@ def _markdown(measures: dict[str, Any], picture) -> str:
         f"eigenvalues, scaled, run from {smooth['learned_eigenvalues'][0]:.4f} to "
         f"{smooth['learned_eigenvalues'][1]:.2f}. The contours are those of the seed with the median β."
     )
-    return drawing.markdown("Figure 1", [markdown_table(headings, lines), text], picture)
+    return section("Figure 1", [markdown_table(headings, lines), text], picture)

@@ -3,12 +3,12 @@
 from typing import Any
 
 import numpy as np
-from matplotlib.axes import Axes
 
-from gadabout.experiments import drawing
-from gadabout.experiments.drawing import OURS, TRUTH
+from gadabout import plotting
+from gadabout.experiments import likeness
 from gadabout.experiments.session import Session
-from gadabout.experiments.table import Outcome, markdown_table
+from gadabout.experiments.table import Outcome, markdown_table, section
+from gadabout.plotting import OURS, TRUTH, Axes
 
 TRACES = ("AM, as run", "gadRWM", "HMC-20", "gadMALAf")
 DIAGONALS = ("AM, as run", "gadRWM", "gadMALAe", "gadMALAf")
@@ -20,28 +20,28 @@ def run(session: Session) -> Outcome:
     session.complete("figure2", [("neal", method) for method in methods], 1)
     repeats = {method.label: session.found("neal", method, 1)[0] for method in methods}
     scales = np.sqrt(np.diagonal(np.asarray(session.problem("neal").covariance)))
-    diagonals = {label: drawing.factor(repeats[label]) for label in DIAGONALS}
+    diagonals = {label: likeness.factor(repeats[label]) for label in DIAGONALS}
     measures: dict[str, Any] = {
-        "correlation": {label: drawing.correlation(values, scales) for label, values in diagonals.items()},
-        "relative_distance": {label: drawing.distance(values, scales) for label, values in diagonals.items()},
+        "correlation": {label: likeness.correlation(values, scales) for label, values in diagonals.items()},
+        "relative_distance": {label: likeness.distance(values, scales) for label, values in diagonals.items()},
         "last_coordinate_sd": {label: float(repeats[label].series["last"].std()) for label in TRACES},
     }
 
-    figure = drawing.canvas(12, 5.4)
+    figure = plotting.canvas(12, 5.4)
     panels = figure.subplots(2, 4, sharey="row")
     for axes, label in zip(panels[0], TRACES, strict=True):
-        drawing.trace(axes, repeats[label].series["last"])
-        drawing.heading(axes, label)
+        plotting.trace(axes, repeats[label].series["last"])
+        plotting.heading(axes, label)
         axes.set_xlabel("draw", fontsize=8)
     for axes, (label, values) in zip(panels[1], diagonals.items(), strict=True):
         _shape(axes, values, scales)
-        drawing.heading(axes, f"{label}: correlation {measures['correlation'][label]:.3f}")
+        plotting.heading(axes, f"{label}: correlation {measures['correlation'][label]:.3f}")
     panels[0, 0].set_ylabel("x₁₀₀", fontsize=8)
     panels[1, 0].set_ylabel("diagonal of L, scaled to the truth", fontsize=8)
     panels[1, 0].legend(fontsize=7.5, frameon=False, loc="upper left")
     panels[1, 0].set_ylim(bottom=0)
-    drawing.tidy(*panels.flat)
-    picture = drawing.save(figure, session.out / "figure2.png")
+    plotting.tidy(*panels.flat)
+    picture = plotting.save(figure, session.out / "figure2.png")
     return Outcome("figure2", measures=measures, markdown=_markdown(measures, picture), pictures=[picture])
 
 
@@ -49,9 +49,9 @@ def _shape(axes: Axes, values: np.ndarray, scales: np.ndarray) -> None:
     """The diagonal of L in units in which the nearest multiple of the truth is the truth."""
     coordinates = np.arange(1, len(values) + 1)
     axes.plot(coordinates, scales, color=TRUTH, linewidth=1.4, label="truth")
-    scale = drawing.multiple(values, scales)
+    scale = likeness.multiple(values, scales)
     axes.plot(coordinates, values / scale, ".", color=OURS, markersize=4, label="learned")
-    drawing.note(axes, f"L ≈ {scale:.3f} × truth", 0.98, ha="right")
+    plotting.note(axes, f"L ≈ {scale:.3f} × truth", 0.98, ha="right")
     axes.set_xlabel("coordinate", fontsize=8)
 
 
@@ -65,4 +65,4 @@ def _markdown(measures: dict[str, Any], picture) -> str:
         "prints no figure):"
     )
     table = markdown_table(("Method", "correlation", "relative distance to a multiple"), lines)
-    return drawing.markdown("Figure 2", [text, table], picture)
+    return section("Figure 2", [text, table], picture)

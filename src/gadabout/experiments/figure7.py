@@ -4,9 +4,10 @@ from typing import Any
 
 import numpy as np
 
-from gadabout.experiments import drawing
+from gadabout import plotting
+from gadabout.experiments import likeness
 from gadabout.experiments.session import Session
-from gadabout.experiments.table import Outcome, markdown_table
+from gadabout.experiments.table import Outcome, markdown_table, section
 
 PIXELS = 28 * 28
 TITLES = {"mnist-56-as-published": "as published: 497 sixes labelled as fives", "mnist-56": "correctly labelled"}
@@ -18,19 +19,19 @@ def run(session: Session) -> Outcome:
     session.complete("figure7", methods.items(), 1)
     diagonals, measures = {}, {}
     for target, method in methods.items():
-        diagonals[target] = drawing.factor(session.found(target, method, 1)[0])[:PIXELS]
+        diagonals[target] = likeness.factor(session.found(target, method, 1)[0])[:PIXELS]
         empty = ~np.any(np.asarray(session.problem(target).data)[:, :PIXELS], axis=0)
         measures[target] = _measures(diagonals[target], empty)
 
-    figure = drawing.canvas(9, 4.1)
+    figure = plotting.canvas(9, 4.1)
     panels = figure.subplots(1, 2)
     for axes, (target, values) in zip(panels, diagonals.items(), strict=True):
         image = axes.imshow(values.reshape(28, 28), cmap="gray", interpolation="nearest")
         axes.set_xticks([])
         axes.set_yticks([])
-        drawing.heading(axes, f"Diagonal of L, {TITLES[target]}")
+        plotting.heading(axes, f"Diagonal of L, {TITLES[target]}")
         figure.colorbar(image, ax=axes, shrink=0.9, pad=0.02).ax.tick_params(labelsize=7)
-    picture = drawing.save(figure, session.out / "figure7.png")
+    picture = plotting.save(figure, session.out / "figure7.png")
     return Outcome("figure7", measures=measures, markdown=_markdown(measures, picture), pictures=[picture])
 
 
@@ -61,4 +62,4 @@ def _markdown(measures: dict[str, Any], picture) -> str:
         "The paper: at the border, where pixels take no part in the classification, gadMALAf learns a much higher "
         "variance, close to the prior's (whose standard deviation is 1). Brighter is larger."
     )
-    return drawing.markdown("Figure 7", [text, markdown_table(headings, lines)], picture)
+    return section("Figure 7", [text, markdown_table(headings, lines)], picture)

@@ -15,10 +15,10 @@ import xarray as xr
 
 from gadabout import targets
 from gadabout.api import sample
-from gadabout.api.save import whole_file
 from gadabout.diagnostics import ess_table, spread
 from gadabout.driver import Progress
 from gadabout.experiments.methods import Method
+from gadabout.files import whole_file
 
 TIMED = 2_000
 """iterations of each phase by which one chain alone is timed"""

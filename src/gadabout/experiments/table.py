@@ -140,6 +140,11 @@ def markdown_table(headings: Sequence[str], lines: Iterable[Sequence[str]]) -> s
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 
 
+def section(title: str, text: Iterable[str], picture: Path) -> str:
+    """The section of a figure: heading, paragraphs, picture."""
+    return "\n\n".join([f"## {title}", *text, f"![{title}]({picture.name})"]) + "\n"
+
+
 def _cells(figures: dict[str, Any]) -> list[str]:
     ess, speed = figures["ess"], figures["min_ess_per_second"]
     sd = "" if speed["sd"] is None else f" ({_short(speed['sd'])})"

@@ -3,13 +3,13 @@
 from typing import Any
 
 import numpy as np
-from matplotlib.axes import Axes
 
-from gadabout.experiments import drawing
+from gadabout import plotting
 from gadabout.experiments.methods import Method
 from gadabout.experiments.published import PAPER
 from gadabout.experiments.session import Session
-from gadabout.experiments.table import Outcome, markdown_table
+from gadabout.experiments.table import Outcome, markdown_table, section
+from gadabout.plotting import Axes
 from gadabout.targets import Problem
 
 Traces = dict[str, np.ndarray]
@@ -33,18 +33,18 @@ def log_target_figure(
         traces[target] = {m.label: session.found(target, m, 1)[0].series["lp"] + constant for m in methods}
     columns = min(columns, max(len(found) for found in traces.values()))
     rows = {target: -(-len(found) // columns) for target, found in traces.items()}
-    figure = drawing.canvas(max(min(3.1 * columns, WIDEST), 5.0), 2.1 * sum(rows.values()) + 0.5 * len(rows))
+    figure = plotting.canvas(max(min(3.1 * columns, WIDEST), 5.0), 2.1 * sum(rows.values()) + 0.5 * len(rows))
     grid = figure.add_gridspec(len(rows), 1, height_ratios=list(rows.values()))
     for i, (target, found) in enumerate(traces.items()):
         block = figure.add_subfigure(grid[i])
         block.suptitle(titles[target], fontsize=10, x=0.01, ha="left", parse_math=False)
         _panels(list(block.subplots(rows[target], columns, sharey=True, squeeze=False).flat), found)
-    picture = drawing.save(figure, session.out / f"{name}.png")
+    picture = plotting.save(figure, session.out / f"{name}.png")
     measures = {target: {label: _measures(lp) for label, lp in found.items()} for target, found in traces.items()}
     text = [CONSTANTS, *([remark] if remark else [])]
     text += [part for target, title in titles.items() for part in (f"**{title}**", _table(measures[target]))]
-    section = drawing.markdown(name.replace("figure", "Figure "), text, picture)
-    return Outcome(name, measures={"log_target": measures}, markdown=section, pictures=[picture])
+    document = section(name.replace("figure", "Figure "), text, picture)
+    return Outcome(name, measures={"log_target": measures}, markdown=document, pictures=[picture])
 
 
 def _shown(session: Session, target: str) -> list[Method]:
@@ -63,14 +63,14 @@ def _constant(problem: Problem) -> float:
 def _panels(panels: list[Axes], found: Traces) -> None:
     low, high = typical_range(list(found.values()))
     for axes, (label, lp) in zip(panels, found.items(), strict=False):
-        drawing.trace(axes, lp)
-        drawing.heading(axes, label)
+        plotting.trace(axes, lp)
+        plotting.heading(axes, label)
         axes.set_ylim(low, high)
         if remark := outside(lp, low, high):
-            drawing.note(axes, remark)
+            plotting.note(axes, remark)
     for axes in panels[len(found) :]:
         axes.set_axis_off()
-    drawing.tidy(*panels[: len(found)])
+    plotting.tidy(*panels[: len(found)])
     for axes in panels[: len(found)]:
         axes.set_xlabel("draw", fontsize=8)
         if axes.get_subplotspec().is_first_col():  # pyright: ignore

@@ -23,7 +23,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Key
 
-from gadabout.algorithms.settings import count
+from gadabout.checks import check_one_of, check_whole
 from gadabout.factors import AbstractFactor, Cholesky, Diagonal, isotropic, pooled_sum
 from gadabout.monte_carlo.importance import lower_bound
 from gadabout.monte_carlo.plain import Estimate
@@ -50,7 +50,7 @@ class GaussianFit:
 
 def elbo(key: Key[Array, ""], distribution: AbstractDistribution, target: Target, num_draws: int) -> Estimate:
     """E_q[log π − log q] with standard error, −∞ where a draw has no weight; ValueError for < 2 draws."""
-    count("num_draws", num_draws, 2)
+    check_whole("num_draws", num_draws, 2)
     return lower_bound(_log_weights(key, distribution, target, num_draws))
 
 
@@ -82,12 +82,11 @@ def fit_gaussian(
         TypeError: if the factor of `start` is neither `Cholesky` nor `Diagonal`.
         ValueError: if a setting is out of range, or no draw is finite at the start or the end.
     """
-    count("num_steps", num_steps, 1)
-    count("num_draws", num_draws, 2)
+    check_whole("num_steps", num_steps, 1)
+    check_whole("num_draws", num_draws, 2)
     if not 0 < step_size <= 1:
         raise ValueError(f"step_size must lie in (0, 1], got {step_size}")
-    if factor not in ("dense", "diagonal"):
-        raise ValueError(f"factor must be one of 'dense', 'diagonal', got {factor!r}")
+    check_one_of("factor", factor, ("dense", "diagonal"))
     if not isinstance(start, Gaussian):
         mean = jnp.asarray(start, dtype=float)
         start = Gaussian(mean, isotropic(mean.shape[0], jnp.asarray(1.0), factor))

@@ -18,7 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Key
 
-from gadabout.algorithms.settings import count
+from gadabout.checks import check_whole
 from gadabout.monte_carlo.plain import Estimate, average, evaluate
 from gadabout.proposals import AbstractDistribution, importance_sample
 from gadabout.target import Target
@@ -129,7 +129,7 @@ def importance(key: Key[Array, ""], distribution: AbstractDistribution, target: 
     Warns:
         UserWarning: if k̂ > 0.7, or cannot be told, with the remedy; the text is kept in the result's `warnings`.
     """
-    count("num_draws", num_draws, 2)
+    check_whole("num_draws", num_draws, 2)
     draws, log_weights = map(np.array, _weigh(key, distribution, target, num_draws))
     usable = log_weights < np.inf  # neither +∞ nor NaN
     log_weights[~usable] = -np.inf

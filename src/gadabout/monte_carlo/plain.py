@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Key, PyTree
 
-from gadabout.algorithms.settings import count
+from gadabout.checks import check_whole
 from gadabout.proposals import AbstractDistribution
 
 
@@ -50,7 +50,7 @@ def plain(
     Raises:
         ValueError: if `num_draws` is out of range.
     """
-    count("num_draws", num_draws, 2)
+    check_whole("num_draws", num_draws, 2)
     sample = distribution.sample if isinstance(distribution, AbstractDistribution) else distribution
     return average(evaluate(f, jax.vmap(sample)(jax.random.split(key, num_draws))))
 

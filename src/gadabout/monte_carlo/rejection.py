@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Key
 
-from gadabout.algorithms.settings import count
+from gadabout.checks import check_whole
 from gadabout.monte_carlo.plain import Estimate
 from gadabout.proposals import AbstractDistribution
 from gadabout.target import Target
@@ -91,9 +91,9 @@ def rejection(
         EnvelopeViolated: if log π − log q exceeds `log_envelope`, or is not a number, at any proposed point.
         ProposalLimit: if `max_proposals` were not enough; the error keeps what was drawn.
     """
-    count("num_draws", num_draws, 2)
-    count("max_proposals", max_proposals, 2)
-    count("batch_size", batch_size, 1)
+    check_whole("num_draws", num_draws, 2)
+    check_whole("max_proposals", max_proposals, 2)
+    check_whole("batch_size", batch_size, 1)
     if not np.isfinite(log_envelope):
         raise ValueError(f"log_envelope must be a finite number, got {log_envelope}")
     envelope = jnp.asarray(log_envelope, dtype=float)

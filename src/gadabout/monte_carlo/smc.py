@@ -26,7 +26,7 @@ import numpy as np
 from jaxtyping import Array, Float, Key
 
 from gadabout.algorithms import mala
-from gadabout.algorithms.settings import count
+from gadabout.checks import check_probability, check_whole
 from gadabout.driver import Sampler, State
 from gadabout.monte_carlo.particles import (
     SequentialMonteCarlo,
@@ -75,15 +75,14 @@ def smc(
     Warns:
         UserWarning: if a stage accepted less than 5 % of its moves; the text is kept in the result's `warnings`.
     """
-    count("num_particles", num_particles, 2 * distribution.dim + 1)
+    check_whole("num_particles", num_particles, 2 * distribution.dim + 1)
     for argument, value, lowest in (
         ("num_moves", num_moves, 1),
         ("num_adapt", num_adapt, 0),
         ("max_stages", max_stages, 1),
     ):
-        count(argument, value, lowest)
-    if not 0 < ess_share < 1:
-        raise ValueError(f"ess_share must lie strictly between 0 and 1, got {ess_share}; 0.5 is usual")
+        check_whole(argument, value, lowest)
+    check_probability("ess_share", ess_share, "0.5 is usual")
     sampler = mala(step_size=0.2, step_size_rule="dual-averaging") if sampler is None else sampler
     bridge = Bridge(distribution, target)
     start_key, stages_key = jax.random.split(key)

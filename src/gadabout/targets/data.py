@@ -1,11 +1,12 @@
 """The one loader of data files: found or downloaded, and always of a known checksum."""
 
 import os
-import uuid
 from functools import lru_cache
 from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
+
+from gadabout.files import whole_file
 
 
 class DataError(RuntimeError):
@@ -102,22 +103,18 @@ def _download(filename: str, path: Path) -> None:
     """Download a registered file to `path`: under a temporary name of the same folder until it is verified."""
     pooch = optional_import("pooch")
     url = FILES[filename].url
-    partial = path.with_name(f".{filename}.{uuid.uuid4().hex}.part")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        pooch.HTTPDownloader()(url, str(partial), None)
-        got = pooch.file_hash(str(partial), alg="sha256")
-        if got not in FILES[filename].checksums:
-            raise DataError(f"the download is not the expected file: {_differs(got, filename)}")
-        partial.replace(path)
+        with whole_file(path) as partial:
+            pooch.HTTPDownloader()(url, str(partial), None)
+            got = pooch.file_hash(str(partial), alg="sha256")
+            if got not in FILES[filename].checksums:
+                raise DataError(f"the download is not the expected file: {_differs(got, filename)}")
     except Exception as error:
         raise DataError(
             f"could not download data file {filename} from {url} ({error}); put the file into {path.parent}, "
             "or name the folder that holds it by data_home or the variable GADABOUT_DATA"
         ) from error
-    finally:
-        if partial.exists():
-            partial.unlink()
 
 
 def _differs(got: str, filename: str) -> str:

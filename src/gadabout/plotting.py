@@ -1,0 +1,90 @@
+"""Pictures: the only file that imports matplotlib, with what the figures of runs and of experiments share."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure, SubFigure
+from matplotlib.layout_engine import ConstrainedLayoutEngine
+from matplotlib.ticker import MaxNLocator
+
+from gadabout.files import whole_file
+
+__all__ = [
+    "CHAIN_COLOURS",
+    "MAX_POINTS",
+    "MUTED",
+    "OURS",
+    "SECOND",
+    "TRUTH",
+    "Axes",
+    "Figure",
+    "SubFigure",
+    "canvas",
+    "heading",
+    "note",
+    "save",
+    "thin",
+    "tidy",
+    "trace",
+]
+
+OURS, TRUTH, SECOND, MUTED = "#0072B2", "#009E73", "#D55E00", "#888888"
+"""Colours of Okabe and Ito, which the colour-blind can tell apart."""
+CHAIN_COLOURS = (OURS, "#E69F00", TRUTH, "#CC79A7", "#56B4E9", SECOND, "#8C6D1F", "#333333")
+"""The same for chains, with yellow made darker."""
+MAX_POINTS = 4_000
+
+
+def canvas(width: float, height: float, gap: float = 0.07) -> Figure:
+    """An empty figure that belongs to no window; sizes in inches, `gap` above and below each panel."""
+    figure = Figure(figsize=(width, height), layout=ConstrainedLayoutEngine(h_pad=gap, w_pad=0.06))
+    FigureCanvasAgg(figure)
+    return figure
+
+
+def save(figure: Figure, path: Path) -> Path:
+    """Writes a picture in the format of the path's suffix, whole or not at all; raises as `files.whole_file` does."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with whole_file(path) as partial:
+        figure.savefig(partial, dpi=130)
+    return path
+
+
+def heading(axes: Axes, text: str) -> None:
+    """A title above the left corner."""
+    axes.set_title(text, fontsize=9, loc="left", parse_math=False)
+
+
+def note(axes: Axes, text: str, x: float = 0.02, y: float = 0.03, **how: Any) -> None:
+    """Small print inside a panel, in fractions of its sides."""
+    box = {"boxstyle": "round,pad=0.25", "facecolor": "white", "edgecolor": "none", "alpha": 0.85}
+    axes.text(x, y, text, transform=axes.transAxes, fontsize=7.5, bbox=box, zorder=5, **how)
+
+
+def tidy(*row: Axes, across: int | None = 4, up: int | None = 5) -> None:
+    """Small numbers, and no frame at the top and on the right.
+
+    A linear axis gets at most `across` or `up` intervals, where that is not None.
+    """
+    for axes in row:
+        axes.tick_params(labelsize=7)
+        axes.spines[["top", "right"]].set_visible(False)
+        for axis, intervals in ((axes.xaxis, across), (axes.yaxis, up)):
+            if intervals is not None and axis.get_scale() == "linear":
+                axis.set_major_locator(MaxNLocator(intervals))
+
+
+def trace(axes: Axes, values: np.ndarray, colour: str = OURS) -> None:
+    """The values (draw,) of one chain by draw."""
+    index, shown = thin(values)
+    axes.plot(index, shown, color=colour, linewidth=0.35 if len(shown) > 1_000 else 0.8)
+    axes.set_xlim(0, max(len(values), 1))
+
+
+def thin(values: np.ndarray, most: int = MAX_POINTS) -> tuple[np.ndarray, np.ndarray]:
+    """The indices of at most `most` evenly spaced values along the first axis, and the values there."""
+    index = np.arange(0, len(values), -(-len(values) // most) or 1)
+    return index, values[index]
