@@ -2,27 +2,12 @@
 
 from importlib.metadata import version
 
-from gadabout import finite, monte_carlo
-from gadabout.adaptations import (
-    AcceptanceRate,
-    CholeskyMoments,
-    OfPart,
-    OnlineEM,
-    PowerGain,
-    Reprojection,
-    RMSprop,
-    SpeedMeasure,
-    Together,
-    check_gains,
-    go_home,
-    stay_within,
-)
+from gadabout import adaptations, factors, finite, kernels, minibatch, monte_carlo, proposals
+from gadabout.adaptations import AbstractAdaptation
 from gadabout.algorithms import (
     am,
     barker,
     block,
-    check_step_sizes,
-    constant,
     cycle,
     fisher_mala,
     gad,
@@ -39,7 +24,6 @@ from gadabout.algorithms import (
     mixture_independence,
     mixture_walk,
     nuts,
-    polynomial,
     psgld,
     ram,
     reprojected,
@@ -49,101 +33,64 @@ from gadabout.algorithms import (
     sgnht,
     ula,
 )
-from gadabout.api import Minibatches, RunStopped, predictive, sample
-from gadabout.driver import Progress, Sampler, Stage, State
-from gadabout.factors import AbstractFactor, Cholesky, Diagonal, Scaled
-from gadabout.kernels import AbstractKernel, Block, Cycle, Gibbs, Metropolis, Mix
-from gadabout.proposals import (
-    AbstractDistribution,
-    AbstractProposal,
-    AbstractReparametrised,
-    Gaussian,
-    GaussianMixture,
-    Hamiltonian,
-    Independent,
-    Langevin,
-    MixtureWalk,
-    RandomWalk,
-    StudentT,
-    UserDistribution,
-    UserProposal,
-    importance_sample,
-    log_importance_weight,
-)
+from gadabout.api import RunStopped, predictive, sample
+from gadabout.diagnostics import diagnose
+from gadabout.driver import Until
+from gadabout.factors import AbstractFactor
+from gadabout.kernels import AbstractKernel
+from gadabout.minibatch import Minibatches
+from gadabout.model import AbstractModel, Model
+from gadabout.proposals import AbstractDistribution, AbstractProposal, AbstractReparametrised
+from gadabout.sampler import Sampler
+from gadabout.schedule import Plan
 from gadabout.target import Point, Target
 
 __version__ = version("gadabout")
 
 __all__ = [
+    "AbstractAdaptation",
     "AbstractDistribution",
     "AbstractFactor",
     "AbstractKernel",
+    "AbstractModel",
     "AbstractProposal",
     "AbstractReparametrised",
-    "AcceptanceRate",
-    "Block",
-    "Cholesky",
-    "CholeskyMoments",
-    "Cycle",
-    "Diagonal",
-    "Gaussian",
-    "GaussianMixture",
-    "Gibbs",
-    "Hamiltonian",
-    "Independent",
-    "Langevin",
-    "Metropolis",
     "Minibatches",
-    "Mix",
-    "MixtureWalk",
-    "OfPart",
-    "OnlineEM",
+    "Model",
+    "Plan",
     "Point",
-    "PowerGain",
-    "Progress",
-    "RMSprop",
-    "RandomWalk",
-    "Reprojection",
     "RunStopped",
     "Sampler",
-    "Scaled",
-    "SpeedMeasure",
-    "Stage",
-    "State",
-    "StudentT",
     "Target",
-    "Together",
-    "UserDistribution",
-    "UserProposal",
+    "Until",
+    "adaptations",
     "am",
     "barker",
     "block",
-    "check_gains",
-    "check_step_sizes",
-    "constant",
     "cycle",
+    "diagnose",
+    "factors",
     "finite",
     "fisher_mala",
     "gad",
     "gad_mala",
     "gad_rwm",
     "gibbs",
-    "go_home",
     "haario",
     "haario_scaled",
     "hmc",
-    "importance_sample",
     "independence",
-    "log_importance_weight",
+    "kernels",
     "mala",
     "metropolis_hastings",
+    "minibatch",
     "mix",
     "mixture_independence",
     "mixture_walk",
     "monte_carlo",
     "nuts",
-    "polynomial",
     "predictive",
+    "proposals",
     "psgld",
     "ram",
     "reprojected",
@@ -152,6 +99,5 @@ __all__ = [
     "sghmc",
     "sgld",
     "sgnht",
-    "stay_within",
     "ula",
 ]

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Key, PyTree
 
 from gadabout.adaptations import AbstractAdaptation, Pool
+from gadabout.adaptations.pool import ALONE
 from gadabout.factors import AbstractFactor
 from gadabout.kernels import AbstractKernel, Transition
 from gadabout.kernels.base import AbstractInfo
@@ -103,7 +104,7 @@ class Sampler(eqx.Module):
         return State(kernel, state.memory, jax.vmap(lambda x: kernel.init(x, target))(positions))
 
     def step(
-        self, key: Key[Array, "..."], state: State, target: Target, adapt: bool = True, pool: Pool = Pool()
+        self, key: Key[Array, "..."], state: State, target: Target, adapt: bool = True, pool: Pool = ALONE
     ) -> tuple[State, dict[str, Array]]:
         """One iteration of every chain: transition, and with `adapt` (static) one update of θ shared by all.
 

@@ -230,7 +230,7 @@ class Chosen(AbstractStage):
 
 
 def score(draws: np.ndarray) -> float:
-    """The worst coordinate's share of independent draws, by its first autocorrelations; draws (iterations, chains, n)."""
+    """The worst coordinate's share of independent draws, by its first autocorrelations, of draws (t, chains, n)."""
     worst = np.inf
     for values in (draws, (draws - draws.mean((0, 1))) ** 2):
         centred = values - values.mean((0, 1))

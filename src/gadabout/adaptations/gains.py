@@ -61,23 +61,29 @@ def check_gains(gain: Gain) -> list[str]:
     Raises:
         ValueError: if a callable returns what is not a finite number of at least 0.
     """
-    if isinstance(gain, PowerGain):
-        a, slack, how = float(gain.exponent), 0.0, "its exponent is"
-    else:
-        a, slack = tail_exponent(gain), TOLERANCE
-        how = "the exponent of its tail, fitted between k = 2^20 and 2^40, is"
+    a, slack, how = tail(gain)
     conditions = {
-        "Σ γ_k = ∞": a <= 1 + slack,
-        "Σ (γ_k² + k^(-1/2) γ_k) < ∞": a > 0.5 + slack,
-        "Σ γ_k / k < ∞": a > slack,
+        "Σ γ_k = ∞": (a <= 1 + slack, "θ can stop short of where it should go"),
+        "Σ (γ_k² + k^(-1/2) γ_k) < ∞": (a > 0.5 + slack, "the number of reprojections need not be finite"),
+        "Σ γ_k / k < ∞": (a > slack, "averages need not converge"),
     }
-    violated = [condition for condition, holds in conditions.items() if not holds]
+    return warn_of_violated("gain", conditions, how, "exponents above 0.5 and at most 1 satisfy it")
+
+
+def tail(sequence: Callable) -> tuple[float, float, str]:
+    """The exponent a with which a sequence falls like k^−a, how far off that may be, and how it is known, in words."""
+    if isinstance(sequence, PowerGain):
+        return float(sequence.exponent), 0.0, f"its exponent is {float(sequence.exponent):.4g}"
+    a = tail_exponent(sequence)
+    return a, TOLERANCE, f"the exponent of its tail, fitted between k = 2^20 and 2^40, is {a:.4g}"
+
+
+def warn_of_violated(argument: str, conditions: dict[str, tuple[bool, str]], how: str, remedy: str) -> list[str]:
+    """The conditions that do not hold, each named in a UserWarning with what follows from that and the remedy."""
+    violated = [condition for condition, (holds, _) in conditions.items() if not holds]
     for condition in violated:
-        warnings.warn(
-            f"gain: {condition} is violated ({how} {a:.4g}); exponents above 0.5 and at most 1 satisfy it",
-            UserWarning,
-            stacklevel=3,
-        )
+        message = f"{argument}: {condition} is violated ({how}), so that {conditions[condition][1]}; {remedy}"
+        warnings.warn(message, UserWarning, stacklevel=4)
     return violated
 
 

@@ -45,6 +45,10 @@ class Pool(eqx.Module):
         return local if self.axis is None else local * jax.lax.axis_size(self.axis)
 
 
+ALONE = Pool()
+"""All chains of the pool are at hand."""
+
+
 class PerChain(eqx.Module):
     """A part of a memory that belongs to the chains: a tree whose leaves have a leading axis of them."""
 

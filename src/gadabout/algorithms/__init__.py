@@ -21,12 +21,11 @@ from gadabout.algorithms.psgld import psgld
 from gadabout.algorithms.ram import ram
 from gadabout.algorithms.reprojected import reprojected
 from gadabout.algorithms.rwm import rwm
-from gadabout.algorithms.schedules import check_step_sizes, constant, polynomial
 from gadabout.algorithms.sghmc import sghmc
 from gadabout.algorithms.sgld import sgld
 from gadabout.algorithms.sgnht import sgnht
 from gadabout.algorithms.ula import ula
-from gadabout.driver import Sampler
+from gadabout.sampler import Sampler
 
 RECIPES: dict[str, Callable[..., Sampler]] = {
     "gad-mala": gad_mala,
@@ -69,8 +68,6 @@ __all__ = [
     "am",
     "barker",
     "block",
-    "check_step_sizes",
-    "constant",
     "cycle",
     "fisher_mala",
     "gad",
@@ -87,7 +84,6 @@ __all__ = [
     "mixture_independence",
     "mixture_walk",
     "nuts",
-    "polynomial",
     "psgld",
     "ram",
     "reprojected",

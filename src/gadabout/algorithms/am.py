@@ -7,12 +7,19 @@ import jax.numpy as jnp
 from jax.tree_util import Partial
 
 from gadabout.adaptations import AcceptanceRate, CholeskyMoments, Together
-from gadabout.algorithms.settings import FactorKind, optional_positive, probability, proposal_variance
+from gadabout.algorithms.settings import (
+    FactorKind,
+    for_ever,
+    initial_factor,
+    optional_positive,
+    probability,
+    proposal_scale,
+)
 from gadabout.checks import check_one_of
-from gadabout.driver import ADAPT_FOR_EVER, STOP_AFTER_WARMUP, Sampler
-from gadabout.factors import Scaled, isotropic
+from gadabout.factors import Scaled
 from gadabout.kernels import Metropolis
 from gadabout.proposals import RandomWalk
+from gadabout.sampler import Sampler
 
 
 def am(
@@ -42,21 +49,20 @@ def am(
     """
     as_written = check_one_of("variant", variant, ("as-run", "as-written")) == "as-written"
     check_one_of("factor", factor, ("dense", "diagonal"))
-    acceptance = AcceptanceRate(probability("target_acceptance", target_acceptance), proposal_variance)
+    acceptance = AcceptanceRate(probability("target_acceptance", target_acceptance), proposal_scale, power=2)
     if as_written:
         adaptation = CholeskyMoments(True, 0.001, 0.001, 4_000.0, _factor)
     else:
         adaptation = Together((CholeskyMoments(False, 0.0005, 0.01, 5_000.0, _factor), acceptance))
     kernel = Partial(_kernel, as_written=as_written, factor=factor, scale=optional_positive("scale", scale))
-    schedule = ADAPT_FOR_EVER if adapt_for_ever else STOP_AFTER_WARMUP
-    return Sampler("am", kernel, adaptation, num_warmup=20_000, schedule=schedule)
+    return Sampler("am", kernel, for_ever(adaptation, adapt_for_ever), num_warmup=20_000)
 
 
-def _kernel(n, *, as_written, factor, scale):
-    small = jnp.asarray(0.1 / math.sqrt(n), dtype=float)
-    start = (small if as_written else jnp.ones_like(small)) if scale is None else scale
-    variance = jnp.ones_like(small) if as_written else small
-    return Metropolis(RandomWalk(Scaled(variance, isotropic(n, start, factor))))
+def _kernel(n, learned, *, as_written, factor, scale):
+    small, one = jnp.asarray(0.1 / math.sqrt(n), dtype=float), jnp.ones((), float)
+    scale = (small if as_written else one) if scale is None else scale
+    L = initial_factor(n, factor, scale, learned)
+    return Metropolis(RandomWalk(Scaled(one if as_written else jnp.sqrt(small), L)))
 
 
 def _factor(kernel: Any):

@@ -7,9 +7,10 @@ import numpy as np
 from jax.tree_util import Partial
 from jaxtyping import ArrayLike
 
-from gadabout.adaptations import OfPart, Together
-from gadabout.driver import Sampler
+from gadabout.adaptations import AbstractAdaptation, NoAdaptation, OfPart, Together
+from gadabout.checks import check_whole
 from gadabout.kernels import Block, Cycle, Mix
+from gadabout.sampler import Sampler
 
 
 def cycle(*samplers: Sampler, random_order: bool = False) -> Sampler:
@@ -23,10 +24,10 @@ def cycle(*samplers: Sampler, random_order: bool = False) -> Sampler:
     Raises:
         ValueError: if there is no sampler.
     """
-    _check(samplers)
-    parts = () if random_order else tuple(OfPart(i, sampler.adaptation) for i, sampler in enumerate(samplers))
+    _check("cycle", samplers)
+    parts = tuple(OfPart(i, sampler.adaptation) for i, sampler in enumerate(samplers))
     kernel = Partial(_random_cycle if random_order else _cycle, _makers(samplers))
-    return _of(samplers, "cycle", kernel, Together(parts))
+    return _of(samplers, "cycle", kernel, NoAdaptation() if random_order else Together(parts))
 
 
 def mix(*samplers: Sampler, weights: ArrayLike | None = None) -> Sampler:
@@ -39,12 +40,12 @@ def mix(*samplers: Sampler, weights: ArrayLike | None = None) -> Sampler:
     Raises:
         ValueError: if there is no sampler, or the weights are not positive numbers, one for each.
     """
-    _check(samplers)
+    _check("mix", samplers)
     values = np.ones(len(samplers)) if weights is None else np.asarray(weights, float)
     if values.shape != (len(samplers),) or not (np.isfinite(values).all() and (values > 0).all()):
         raise ValueError(f"weights must be {len(samplers)} finite numbers above 0, one for each sampler, got {weights}")
     kernel = Partial(_mix, _makers(samplers), jnp.asarray(values / values.sum(), dtype=float))
-    return _of(samplers, "mix", kernel, Together(()))
+    return _of(samplers, "mix", kernel, NoAdaptation())
 
 
 def block(sampler: Sampler, indices: Sequence[int], *, takes_discrete: bool = False) -> Sampler:
@@ -59,46 +60,63 @@ def block(sampler: Sampler, indices: Sequence[int], *, takes_discrete: bool = Fa
     Raises:
         ValueError: if the indices are not different whole numbers from 0 on.
     """
-    _check((sampler,))
-    kernel = Partial(_block, sampler.make_kernel, indices=tuple(int(i) for i in indices))
+    _check("block", (sampler,))
+    chosen = tuple(check_whole("indices", i, 0) for i in indices)
+    if not chosen or len(set(chosen)) < len(chosen):
+        raise ValueError(f"indices must be different coordinates, counted from 0, at least one, got {indices!r}")
+    kernel = Partial(_block, sampler.make_kernel, indices=chosen)
     discrete = sampler.takes_discrete or takes_discrete
-    adaptation = OfPart(0, sampler.adaptation)
-    return Sampler("block", kernel, adaptation, num_warmup=sampler.num_warmup, takes_discrete=discrete)
+    return _of((sampler,), "block", kernel, OfPart(0, sampler.adaptation), discrete)
 
 
-def _check(samplers: tuple[Sampler, ...]) -> None:
+def _check(name: str, samplers: tuple[Sampler, ...]) -> None:
     if not samplers:
-        raise ValueError("give at least one sampler, such as rwm()")
+        raise ValueError(f"{name}: give at least one sampler, such as rwm()")
     for sampler in samplers:
-        if sampler.bias:
+        if not isinstance(sampler, Sampler):
+            raise TypeError(f"{name}: each part must be a sampler, such as gadabout.rwm(), got {sampler!r}")
+        if not sampler.state_is_point:
             raise ValueError(f"{sampler.name} keeps more than a point between its moves, and cannot be a part")
 
 
-def _of(samplers: tuple[Sampler, ...], name: str, kernel: Partial, adaptation: Together) -> Sampler:
-    num_warmup = max(sampler.num_warmup for sampler in samplers)
-    discrete = all(sampler.takes_discrete for sampler in samplers)
-    return Sampler(name, kernel, adaptation, num_warmup=num_warmup, takes_discrete=discrete)
+def _of(
+    samplers: tuple[Sampler, ...],
+    name: str,
+    kernel: Partial,
+    adaptation: AbstractAdaptation,
+    discrete: bool | None = None,
+) -> Sampler:
+    """A sampler made of samplers: the longest of their warm-ups, and exact where all of them are."""
+    return Sampler(
+        name,
+        kernel,
+        adaptation,
+        num_warmup=max(sampler.num_warmup for sampler in samplers),
+        takes_discrete=all(sampler.takes_discrete for sampler in samplers) if discrete is None else discrete,
+        exact=all(sampler.exact for sampler in samplers),
+        bias="; ".join(sampler.bias for sampler in samplers if sampler.bias),
+    )
 
 
 def _makers(samplers: tuple[Sampler, ...]) -> tuple:
     return tuple(sampler.make_kernel for sampler in samplers)
 
 
-def _parts(makers, n):
-    return tuple(make_kernel(n) for make_kernel in makers)
+def _parts(makers, n, learned):
+    return tuple(make_kernel(n, learned) for make_kernel in makers)
 
 
-def _cycle(makers, n):
-    return Cycle(_parts(makers, n))
+def _cycle(makers, n, learned):
+    return Cycle(_parts(makers, n, learned))
 
 
-def _random_cycle(makers, n):
-    return Cycle(_parts(makers, n), random_order=True)
+def _random_cycle(makers, n, learned):
+    return Cycle(_parts(makers, n, learned), random_order=True)
 
 
-def _mix(makers, weights, n):
-    return Mix(_parts(makers, n), weights)
+def _mix(makers, weights, n, learned):
+    return Mix(_parts(makers, n, learned), weights)
 
 
-def _block(make_kernel, n, *, indices):
-    return Block(make_kernel(len(indices)), indices)
+def _block(make_kernel, n, learned, *, indices):
+    return Block(make_kernel(len(indices), None), indices)

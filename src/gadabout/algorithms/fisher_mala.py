@@ -12,6 +12,7 @@ A Langevin proposal of covariance s A, with A the inverse Fisher information as 
     Freeze R and σ², and collect.                                     the sampling stage
 """
 
+import math
 from typing import Any
 
 import jax.numpy as jnp
@@ -20,10 +21,10 @@ from jax.tree_util import Partial
 from gadabout.adaptations import InverseFisher
 from gadabout.algorithms.settings import optional_positive, positive, probability
 from gadabout.checks import check_whole
-from gadabout.driver import Sampler
 from gadabout.factors import Scaled, SquareRoot
 from gadabout.kernels import Metropolis
 from gadabout.proposals import Langevin
+from gadabout.sampler import Sampler
 
 
 def fisher_mala(
@@ -38,7 +39,7 @@ def fisher_mala(
 
     Args:
         target_acceptance: α*, in (0, 1).
-        step_size: initial σ², the mean variance of a proposal's coordinates; 0.5/n by default.
+        step_size: initial σ, the root of the mean variance of a proposal's coordinates; √(0.5/n) by default.
         step_size_rate: ρ.
         damping: λ, the weight of the identity in the Fisher information.
         plain_iterations: iterations of plain MALA before R is learned; part of the warm-up.
@@ -57,9 +58,10 @@ def fisher_mala(
     return Sampler("fisher-mala", kernel, adaptation, num_warmup=20_000)
 
 
-def _kernel(n, *, step_size, damping):
-    step_size = jnp.asarray(0.5 / n, dtype=float) if step_size is None else step_size
-    return Metropolis(Langevin(Scaled(step_size * damping, SquareRoot(jnp.eye(n) / jnp.sqrt(damping)))))
+def _kernel(n, learned, *, step_size, damping):
+    sigma = jnp.asarray(math.sqrt(0.5 / n), dtype=float) if step_size is None else step_size
+    L = jnp.eye(n) if learned is None or learned.factor is None else learned.factor.dense()
+    return Metropolis(Langevin(Scaled(sigma * jnp.sqrt(damping), SquareRoot(L / jnp.sqrt(damping)))))
 
 
 def _factor(kernel: Any):

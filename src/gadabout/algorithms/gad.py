@@ -4,9 +4,9 @@ from jax.tree_util import Partial
 
 from gadabout.adaptations import Optimiser
 from gadabout.algorithms.settings import speed_measure
-from gadabout.driver import Sampler
 from gadabout.kernels import Metropolis
 from gadabout.proposals import AbstractReparametrised
+from gadabout.sampler import Sampler
 
 
 def gad(
@@ -39,5 +39,5 @@ def gad(
     return Sampler("gad", Partial(_kernel, proposal), adaptation, num_warmup=20_000)
 
 
-def _kernel(proposal, n):
+def _kernel(proposal, n, learned):
     return Metropolis(proposal, learn=True)

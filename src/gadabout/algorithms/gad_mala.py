@@ -22,9 +22,9 @@ from jax.tree_util import Partial
 from gadabout.adaptations import Optimiser
 from gadabout.algorithms.settings import FactorKind, initial_factor, optional_positive, speed_measure
 from gadabout.checks import check_one_of
-from gadabout.driver import Sampler
 from gadabout.kernels import Metropolis
 from gadabout.proposals import Langevin
+from gadabout.sampler import Sampler
 
 
 def gad_mala(
@@ -59,5 +59,5 @@ def gad_mala(
     return Sampler("gad-mala", kernel, adaptation, num_warmup=20_000)
 
 
-def _kernel(n, *, exact, factor, scale):
-    return Metropolis(Langevin(initial_factor(n, factor, scale), exact), learn=True)
+def _kernel(n, learned, *, exact, factor, scale):
+    return Metropolis(Langevin(initial_factor(n, factor, scale, learned), exact), learn=True)

@@ -10,9 +10,9 @@ from jax.tree_util import Partial
 from gadabout.adaptations import Optimiser
 from gadabout.algorithms.settings import FactorKind, initial_factor, optional_positive, speed_measure
 from gadabout.checks import check_one_of
-from gadabout.driver import Sampler
 from gadabout.kernels import Metropolis
 from gadabout.proposals import RandomWalk
+from gadabout.sampler import Sampler
 
 
 def gad_rwm(
@@ -43,5 +43,5 @@ def gad_rwm(
     return Sampler("gad-rwm", kernel, adaptation, num_warmup=20_000)
 
 
-def _kernel(n, *, factor, scale):
-    return Metropolis(RandomWalk(initial_factor(n, factor, scale)), learn=True)
+def _kernel(n, learned, *, factor, scale):
+    return Metropolis(RandomWalk(initial_factor(n, factor, scale, learned)), learn=True)

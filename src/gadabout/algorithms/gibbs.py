@@ -9,10 +9,10 @@ from collections.abc import Callable
 from jax.tree_util import Partial
 from jaxtyping import PyTree
 
-from gadabout.adaptations import Together
+from gadabout.adaptations import NoAdaptation
 from gadabout.checks import check_function
-from gadabout.driver import Sampler
 from gadabout.kernels import Gibbs
+from gadabout.sampler import Sampler
 
 
 def gibbs(*conditionals: Callable[..., PyTree], random_order: bool = False) -> Sampler:
@@ -33,8 +33,8 @@ def gibbs(*conditionals: Callable[..., PyTree], random_order: bool = False) -> S
     for conditional in conditionals:
         check_function("a conditional", conditional, "(key, position)")
     kernel = Gibbs(conditionals, random_order)
-    return Sampler("gibbs", Partial(_kernel, kernel), Together(()), num_warmup=1_000, takes_discrete=True)
+    return Sampler("gibbs", Partial(_kernel, kernel), NoAdaptation(), num_warmup=1_000, takes_discrete=True)
 
 
-def _kernel(kernel, n):
+def _kernel(kernel, n, learned):
     return kernel

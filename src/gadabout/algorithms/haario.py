@@ -10,6 +10,7 @@ r"""Adaptive Metropolis of Haario, Saksman and Tamminen (2001), and with a globa
 γ_k = 1/(k + 1) is the sample covariance of the source; the default forgets the start faster.
 """
 
+import math
 from typing import Any
 
 import jax.numpy as jnp
@@ -17,11 +18,11 @@ from jax.tree_util import Partial
 from jaxtyping import Array, Float
 
 from gadabout.adaptations import Gain, GlobalScale, Haario, PowerGain, Together, check_gains
-from gadabout.algorithms.settings import positive, probability, proposal_variance
-from gadabout.driver import ADAPT_FOR_EVER, STOP_AFTER_WARMUP, Sampler
-from gadabout.factors import Scaled, isotropic
+from gadabout.algorithms.settings import for_ever, initial_factor, positive, probability, proposal_scale
+from gadabout.factors import Scaled
 from gadabout.kernels import Metropolis
 from gadabout.proposals import RandomWalk
+from gadabout.sampler import Sampler
 
 
 def haario(
@@ -71,7 +72,7 @@ def haario_scaled(
     gain = _checked(gain)
     alpha = probability("target_acceptance", target_acceptance)
     covariance = Haario(gain, _factor, _non_negative("regularisation", regularisation))
-    adaptation = Together((GlobalScale(gain, alpha, proposal_variance), covariance))
+    adaptation = Together((GlobalScale(gain, alpha, proposal_scale), covariance))
     return _sampler("haario-scaled", adaptation, scale, adapt_for_ever)
 
 
@@ -91,12 +92,12 @@ def _non_negative(argument: str, value: float) -> Float[Array, ""]:
 
 def _sampler(name, adaptation, scale, adapt_for_ever):
     kernel = Partial(_kernel, scale=positive("scale", scale))
-    schedule = ADAPT_FOR_EVER if adapt_for_ever else STOP_AFTER_WARMUP
-    return Sampler(name, kernel, adaptation, num_warmup=20_000, schedule=schedule)
+    return Sampler(name, kernel, for_ever(adaptation, adapt_for_ever), num_warmup=20_000)
 
 
-def _kernel(n, *, scale):
-    return Metropolis(RandomWalk(Scaled(jnp.asarray(2.38**2 / n, dtype=float), isotropic(n, scale, "dense"))))
+def _kernel(n, learned, *, scale):
+    h = jnp.asarray(2.38 / math.sqrt(n), dtype=float)
+    return Metropolis(RandomWalk(Scaled(h, initial_factor(n, "dense", scale, learned))))
 
 
 def _factor(kernel: Any):

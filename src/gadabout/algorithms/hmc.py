@@ -10,10 +10,10 @@ from jaxtyping import ArrayLike
 from gadabout.algorithms.settings import optional_positive
 from gadabout.algorithms.step_size import StepSizeRule, step_size_control
 from gadabout.checks import check_whole
-from gadabout.driver import Sampler
 from gadabout.factors import AbstractFactor, Cholesky, Diagonal
 from gadabout.kernels import Metropolis
 from gadabout.proposals import Hamiltonian, JitteredHamiltonian
+from gadabout.sampler import Sampler
 
 
 def hmc(
@@ -74,20 +74,21 @@ def _factor(Sigma: np.ndarray) -> AbstractFactor:
     return Diagonal(jnp.sqrt(Sigma)) if Sigma.ndim == 1 else Cholesky(jnp.asarray(L))
 
 
-def _hamiltonian(n, num_steps, step_size, factor):
+def _hamiltonian(n, learned, num_steps, step_size, factor):
     step_size = jnp.asarray(0.5 / n, dtype=float) if step_size is None else step_size
-    factor = Diagonal(jnp.ones(n)) if factor is None else factor
+    if factor is None:
+        factor = Diagonal(jnp.ones(n)) if learned is None or learned.factor is None else learned.factor
     if factor.dim != n:
         raise ValueError(f"inverse_mass_matrix is for {factor.dim} coordinates, the position has {n}")
     return Hamiltonian(factor, step_size, num_steps)
 
 
-def _kernel(n, *, num_steps, step_size, factor):
-    return Metropolis(_hamiltonian(n, num_steps, step_size, factor))
+def _kernel(n, learned, *, num_steps, step_size, factor):
+    return Metropolis(_hamiltonian(n, learned, num_steps, step_size, factor))
 
 
-def _jittered_kernel(n, *, num_steps, step_size, factor, jitters):
-    return Metropolis(JitteredHamiltonian(_hamiltonian(n, num_steps, step_size, factor), *jitters))
+def _jittered_kernel(n, learned, *, num_steps, step_size, factor, jitters):
+    return Metropolis(JitteredHamiltonian(_hamiltonian(n, learned, num_steps, step_size, factor), *jitters))
 
 
 def _step_size(kernel: Any):

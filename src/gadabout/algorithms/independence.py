@@ -7,12 +7,12 @@ Accept with probability min{1, w(y)/w(x)}, w = π/q.                Metropolis.s
 import jax.numpy as jnp
 from jax.tree_util import Partial
 
-from gadabout.adaptations import Together
+from gadabout.adaptations import NoAdaptation
 from gadabout.algorithms.settings import optional_positive, positive
-from gadabout.driver import Sampler
-from gadabout.factors import Diagonal
+from gadabout.factors import Diagonal, Scaled
 from gadabout.kernels import Metropolis
 from gadabout.proposals import AbstractDistribution, Gaussian, Independent, StudentT
+from gadabout.sampler import Sampler
 
 
 def independence(
@@ -27,7 +27,8 @@ def independence(
 
     Args:
         distribution: such as `Gaussian(mean, factor)`, `StudentT(mean, factor, degrees_of_freedom)` or one of yours.
-            By default it is centred at zero with the scale matrix scale² I.
+            By default it is centred at zero with the scale matrix scale² I, or, with `warm_start`, at the mean that
+            was found, with scale² times the covariance.
         scale: of the default.
         degrees_of_freedom: of the default, a Student-t if given; a Gaussian otherwise.
 
@@ -36,12 +37,14 @@ def independence(
     """
     scale_, degrees = positive("scale", scale), optional_positive("degrees_of_freedom", degrees_of_freedom)
     kernel = Partial(_kernel, distribution=distribution, scale=scale_, degrees_of_freedom=degrees)
-    return Sampler("independence", kernel, Together(()))
+    return Sampler("independence", kernel, NoAdaptation())
 
 
-def _kernel(n, *, distribution, scale, degrees_of_freedom):
+def _kernel(n, learned, *, distribution, scale, degrees_of_freedom):
     if distribution is None:
-        centre, factor = jnp.zeros(n), Diagonal(scale * jnp.ones(n))
+        known = learned is not None and learned.factor is not None and learned.mean is not None
+        centre = learned.mean if known else jnp.zeros(n)
+        factor = Scaled(scale, learned.factor if known else Diagonal(jnp.ones(n)))
         if degrees_of_freedom is None:
             return Metropolis(Independent(Gaussian(centre, factor)))
         return Metropolis(Independent(StudentT(centre, factor, degrees_of_freedom)))

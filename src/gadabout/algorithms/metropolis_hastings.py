@@ -10,10 +10,10 @@ from typing import Any
 from jax.tree_util import Partial
 from jaxtyping import PyTree
 
-from gadabout.adaptations import Together
-from gadabout.driver import Sampler
+from gadabout.adaptations import NoAdaptation
 from gadabout.kernels import Metropolis
 from gadabout.proposals import AbstractProposal, UserProposal
+from gadabout.sampler import Sampler
 
 
 def metropolis_hastings(
@@ -41,8 +41,8 @@ def metropolis_hastings(
         own = UserProposal(proposal, log_density)
     else:
         raise TypeError(f"proposal must be an AbstractProposal or a function sample(key, x), got {proposal!r}")
-    return Sampler("metropolis-hastings", Partial(_kernel, own), Together(()), takes_discrete=takes_discrete)
+    return Sampler("metropolis-hastings", Partial(_kernel, own), NoAdaptation(), takes_discrete=takes_discrete)
 
 
-def _kernel(proposal, n):
+def _kernel(proposal, n, learned):
     return Metropolis(proposal)

@@ -15,12 +15,12 @@ from jax.tree_util import Partial
 from jaxtyping import ArrayLike
 
 from gadabout.adaptations import Gain, OnlineEM, PowerGain, check_gains
-from gadabout.algorithms.settings import optional_positive, positive
+from gadabout.algorithms.settings import for_ever, optional_positive, positive
 from gadabout.checks import check_whole
-from gadabout.driver import ADAPT_FOR_EVER, STOP_AFTER_WARMUP, Sampler
 from gadabout.factors import Cholesky
 from gadabout.kernels import Metropolis
 from gadabout.proposals import GaussianMixture, Independent, MixtureWalk
+from gadabout.sampler import Sampler
 
 
 def mixture_independence(
@@ -54,9 +54,8 @@ def mixture_independence(
     """
     settings = _checked(num_components, scale, means)
     adaptation = _online_em(_independent_mixture, gain, means is None, regularisation, settings["K"])
-    schedule = ADAPT_FOR_EVER if adapt_for_ever else STOP_AFTER_WARMUP
     kernel = Partial(_independence, **settings)
-    return Sampler("mixture-independence", kernel, adaptation, num_warmup=5_000, schedule=schedule)
+    return Sampler("mixture-independence", kernel, for_ever(adaptation, adapt_for_ever), num_warmup=5_000)
 
 
 def mixture_walk(
@@ -75,7 +74,7 @@ def mixture_walk(
 
     Args:
         num_components: K.
-        step_size: δ, which multiplies the components' covariances; 2.38²/n by default.
+        step_size: h, which multiplies the components' standard deviations; 2.38/√n by default.
         scale: standard deviation of the components at the start.
         means: of the components at the start, shape (K, n); by default they start at the chains' positions, as far
             apart as these allow.
@@ -91,9 +90,8 @@ def mixture_walk(
     """
     settings = _checked(num_components, scale, means)
     adaptation = _online_em(_walk_mixture, gain, means is None, regularisation, settings["K"])
-    schedule = ADAPT_FOR_EVER if adapt_for_ever else STOP_AFTER_WARMUP
     kernel = Partial(_walk, step_size=optional_positive("step_size", step_size), **settings)
-    return Sampler("mixture-walk", kernel, adaptation, num_warmup=5_000, schedule=schedule)
+    return Sampler("mixture-walk", kernel, for_ever(adaptation, adapt_for_ever), num_warmup=5_000)
 
 
 def _checked(num_components: int, scale: float, means: ArrayLike | None) -> dict[str, Any]:
@@ -120,12 +118,12 @@ def _start(n, K, scale, means):
     return GaussianMixture(jnp.full(K, 1 / K, dtype=float), means, factors)
 
 
-def _independence(n, *, K, scale, means):
+def _independence(n, learned, *, K, scale, means):
     return Metropolis(Independent(_start(n, K, scale, means)))
 
 
-def _walk(n, *, K, scale, means, step_size):
-    step_size = jnp.asarray(2.38**2 / n, dtype=float) if step_size is None else step_size
+def _walk(n, learned, *, K, scale, means, step_size):
+    step_size = jnp.asarray(2.38 / n**0.5, dtype=float) if step_size is None else step_size
     return Metropolis(MixtureWalk(_start(n, K, scale, means), step_size))
 
 

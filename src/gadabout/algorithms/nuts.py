@@ -1,7 +1,7 @@
 r"""The No-U-Turn sampler (Hoffman & Gelman 2014) with Stan's warm-up, or as the paper ran it.
 
-    ε: dual averaging to α* = 0.8, begun anew when L changes.                  DualAveraging, WindowedMetric
-    L: the scales, or a Cholesky factor, of windows that double.               doubling_windows, WindowedMetric
+    ε: dual averaging to α* = 0.8, begun anew when L changes.                  DualAveraging, WindowedFactor
+    L: the scales, or a Cholesky factor, of windows that double.               doubling_windows, WindowedFactor
     Draw p ~ N(0, I); double the trajectory in x = x₀ + L z, at random         NoUTurn.step
     forwards or backwards, until it turns; draw from it with weights e^{-H}.
 
@@ -14,16 +14,14 @@ from typing import Any, Literal
 import jax.numpy as jnp
 from jax.tree_util import Partial
 
-from gadabout.adaptations import DepthLimit, DualAveraging, Together, WindowedMetric
+from gadabout.adaptations import DualAveraging, WindowedFactor
 from gadabout.algorithms.settings import optional_positive, probability
 from gadabout.checks import check_one_of, check_whole
-from gadabout.driver import STOP_AFTER_WARMUP, Sampler, Stage, doubling_windows
-from gadabout.factors import isotropic
+from gadabout.factors import isotropic, of_kind
 from gadabout.kernels import NoUTurn
+from gadabout.sampler import Sampler
 
 Metric = Literal["diagonal", "dense", "unit"]
-
-IN_WINDOWS = (Stage("warmup", 1.0, True, doubling_windows), STOP_AFTER_WARMUP[-1])
 
 
 def nuts(
@@ -52,30 +50,23 @@ def nuts(
     warmup_depth = depth if warmup_max_depth is None else check_whole("warmup_max_depth", warmup_max_depth)
     alpha = probability("target_acceptance", target_acceptance)
     step = DualAveraging(alpha, _step_size)
-    adaptation = step if metric == "unit" else WindowedMetric(step, _factor)
-    if warmup_depth != depth:
-        limit = DepthLimit(jnp.asarray(warmup_depth), jnp.asarray(depth), _max_depth)
-        adaptation = Together((adaptation, limit))
     kernel = Partial(
         _kernel,
         step_size=optional_positive("step_size", step_size),
-        kind="dense" if metric == "dense" else "diagonal",
-        max_depth=jnp.asarray(warmup_depth),
+        metric=metric,
+        depths=(jnp.asarray(warmup_depth), jnp.asarray(depth)),
         deepest=max(depth, warmup_depth),
     )
-    unit = metric == "unit"
-    return Sampler(
-        "nuts",
-        kernel,
-        adaptation,
-        num_warmup=500 if unit else 1_000,
-        schedule=STOP_AFTER_WARMUP if unit else IN_WINDOWS,
-    )
+    if metric == "unit":
+        return Sampler("nuts", kernel, step, num_warmup=500)
+    return Sampler("nuts", kernel, WindowedFactor(step, _factor), num_warmup=1_000)
 
 
-def _kernel(n, *, step_size, kind, max_depth, deepest):
+def _kernel(n, learned, *, step_size, metric, depths, deepest):
     step_size = jnp.asarray(0.1 * n**-0.25, dtype=float) if step_size is None else step_size
-    return NoUTurn(isotropic(n, jnp.ones(()), kind), step_size, max_depth, deepest)
+    kind, known = "dense" if metric == "dense" else "diagonal", learned is not None and learned.factor is not None
+    factor = of_kind(kind, learned.factor) if known and metric != "unit" else isotropic(n, jnp.ones(()), kind)
+    return NoUTurn(factor, step_size, *depths, deepest)
 
 
 def _step_size(kernel: Any):
@@ -84,7 +75,3 @@ def _step_size(kernel: Any):
 
 def _factor(kernel: Any):
     return kernel.factor
-
-
-def _max_depth(kernel: Any):
-    return kernel.max_depth

@@ -1,10 +1,10 @@
 r"""Preconditioned SGLD (Li, Chen, Carlson & Carin 2016, algorithm 1).
 
 for t = 1, 2, …
-    ĝ = ∇log p(θ) + (N/|B|) Σ_B ∇log p(y_i | θ), ḡ = ĝ/N            Estimate, RowFeed
+    ĝ = ∇log p(θ) + (N/|B|) Σ_B ∇log p(y_i | θ), ḡ = ĝ/N            EstimatedDensity, RowFeed
     V ← α V + (1 − α) ḡ²,  P = 1/(λ + √V)                           PreconditionedLangevin.move
     θ ← θ + ½ ε_t (P ĝ + Γ) + N(0, ε_t P)                           PreconditionedLangevin.move
-at the end of warm-up: V ← its mean over chains, for good           Freeze.finish
+once draws are made: V ← its mean over chains, for good             PreconditionedLangevin.settled
 
 Deviations from the source:
 
@@ -21,15 +21,14 @@ Deviations from the source:
 import jax.numpy as jnp
 from jax.tree_util import Partial
 
-from gadabout.adaptations import Freeze, Together
-from gadabout.algorithms.schedules import Schedule, bias_of, schedule
-from gadabout.algorithms.settings import positive, probability
-from gadabout.driver import Sampler
+from gadabout.algorithms.settings import positive, probability, unadjusted
 from gadabout.kernels import PreconditionedLangevin
+from gadabout.minibatch.step_sizes import StepSizes, bias_of, step_sizes
+from gadabout.sampler import Sampler
 
 
 def psgld(
-    step_size: float | Schedule,
+    step_size: float | StepSizes,
     *,
     decay: float = 0.99,
     damping: float = 1e-5,
@@ -48,24 +47,20 @@ def psgld(
     Raises:
         ValueError: if a setting is out of range.
     """
-    epsilon = schedule(step_size)
+    epsilon = step_sizes(step_size)
     kernel = Partial(
-        _kernel, drift, step_size=epsilon, decay=probability("decay", decay), damping=positive("damping", damping)
+        _kernel,
+        drift,
+        freeze,
+        step_size=epsilon,
+        decay=probability("decay", decay),
+        damping=positive("damping", damping),
     )
     bias = bias_of("Langevin moves", epsilon)
     if not freeze:
         bias += "; the preconditioner moves with the draws, which biases them however small the step size"
-    adaptation = Freeze(_squares, _memory) if freeze else Together(())
-    return Sampler("psgld", kernel, adaptation, num_warmup=1_000, bias=bias)
+    return unadjusted("psgld", kernel, bias)
 
 
-def _kernel(drift, n, *, step_size, decay, damping):
-    return PreconditionedLangevin(step_size, decay, damping, jnp.zeros(n), jnp.asarray(False), drift)
-
-
-def _squares(kernel):
-    return kernel.squares, kernel.frozen
-
-
-def _memory(states):
-    return states.memory
+def _kernel(drift, freeze, n, learned, *, step_size, decay, damping):
+    return PreconditionedLangevin(step_size, decay, damping, jnp.zeros(n), jnp.asarray(False), drift, freeze)

@@ -14,11 +14,10 @@ import jax.numpy as jnp
 from jax.tree_util import Partial
 
 from gadabout.adaptations import Gain, PowerGain, Robust, check_gains
-from gadabout.algorithms.settings import optional_positive, probability
-from gadabout.driver import ADAPT_FOR_EVER, STOP_AFTER_WARMUP, Sampler
-from gadabout.factors import isotropic
+from gadabout.algorithms.settings import for_ever, initial_factor, optional_positive, probability
 from gadabout.kernels import Metropolis
 from gadabout.proposals import RandomWalk
+from gadabout.sampler import Sampler
 
 
 def ram(
@@ -44,13 +43,12 @@ def ram(
     check_gains(gain)
     adaptation = Robust(gain, probability("target_acceptance", target_acceptance), _factor)
     kernel = Partial(_kernel, scale=optional_positive("scale", scale))
-    schedule = ADAPT_FOR_EVER if adapt_for_ever else STOP_AFTER_WARMUP
-    return Sampler("ram", kernel, adaptation, num_warmup=20_000, schedule=schedule)
+    return Sampler("ram", kernel, for_ever(adaptation, adapt_for_ever), num_warmup=20_000)
 
 
-def _kernel(n, *, scale):
+def _kernel(n, learned, *, scale):
     scale = jnp.asarray(2.38 / n**0.5, dtype=float) if scale is None else scale
-    return Metropolis(RandomWalk(isotropic(n, scale, "dense")))
+    return Metropolis(RandomWalk(initial_factor(n, "dense", scale, learned)))
 
 
 def _factor(kernel: Any):

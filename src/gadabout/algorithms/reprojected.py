@@ -7,7 +7,7 @@ from gadabout.adaptations import Reprojection, extent, go_home
 from gadabout.adaptations.reprojection import Level, Reset
 from gadabout.algorithms.haario import haario
 from gadabout.algorithms.settings import positive
-from gadabout.driver import Sampler
+from gadabout.sampler import Sampler
 
 
 def reprojected(

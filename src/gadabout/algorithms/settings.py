@@ -1,16 +1,16 @@
 """What several recipes build alike: the leaves of a sampler, its first factor, its adaptation."""
 
 import math
-from typing import Any, Literal
+from typing import Any
 
+import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from gadabout.adaptations import Optimiser, RMSprop, SpeedMeasure
+from gadabout.adaptations import AbstractAdaptation, ForEver, NoAdaptation, Optimiser, RMSprop, SpeedMeasure
 from gadabout.checks import check_positive, check_probability
-from gadabout.factors import AbstractFactor, Diagonal, Scaled, isotropic
-
-FactorKind = Literal["dense", "diagonal"]
+from gadabout.factors import Cholesky, Diagonal, FactorKind, Scaled, isotropic, of_kind
+from gadabout.sampler import Learned, Sampler
 
 
 def probability(argument: str, value: float) -> Float[Array, ""]:
@@ -28,19 +28,34 @@ def optional_positive(argument: str, value: float | None) -> Float[Array, ""] | 
     return None if value is None else positive(argument, value)
 
 
-def initial_factor(n: int, factor: str, scale: Float[Array, ""] | None) -> AbstractFactor:
-    """L = scale · I; the paper starts at scale = 0.1/√n."""
-    return isotropic(n, jnp.asarray(0.1 / math.sqrt(n), dtype=float) if scale is None else scale, factor)
+def initial_factor(
+    n: int, kind: FactorKind, scale: Float[Array, ""] | None, learned: Learned | None
+) -> Cholesky | Diagonal:
+    """L = scale · I, of the scale that the paper starts at, 0.1/√n, if it is None.
+
+    Where the covariance of the target is known, scale · L of that covariance, of the scale 1/√n if it is None.
+    """
+    if learned is None or learned.factor is None:
+        return isotropic(n, jnp.asarray(0.1 / math.sqrt(n), dtype=float) if scale is None else scale, kind)
+    scale = jnp.asarray(1 / math.sqrt(n), dtype=float) if scale is None else scale
+    return jax.tree.map(lambda leaf: scale * leaf, of_kind(kind, learned.factor))
 
 
-def isotropic_start(n: int, variance: Float[Array, ""] | None) -> Scaled:
-    """√δ I with δ = `variance`, by default the paper's 0.5/n."""
-    return Scaled(jnp.asarray(0.5 / n, dtype=float) if variance is None else variance, Diagonal(jnp.ones(n)))
+def scaled_start(n: int, step_size: Float[Array, ""] | None, learned: Learned | None) -> Scaled:
+    """h · I with h = `step_size`, by default √(0.5/n), the paper's; h · L where the covariance is known."""
+    h = jnp.asarray(math.sqrt(0.5 / n), dtype=float) if step_size is None else step_size
+    known = learned is not None and learned.factor is not None
+    return Scaled(h, learned.factor if known else Diagonal(jnp.ones(n)))  # pyright: ignore
 
 
-def proposal_variance(kernel: Any) -> Any:
-    """The lens to δ of a proposal whose factor is `Scaled`."""
-    return kernel.proposal.factor.variance
+def proposal_scale(kernel: Any) -> Any:
+    """The lens to h of a proposal whose factor is `Scaled`."""
+    return kernel.proposal.factor.multiplier
+
+
+def for_ever(adaptation: AbstractAdaptation, adapt_for_ever: bool) -> AbstractAdaptation:
+    """The adaptation, which goes on while draws are kept if that is wanted and its steps diminish."""
+    return ForEver(adaptation) if adapt_for_ever else adaptation
 
 
 def speed_measure(
@@ -52,3 +67,9 @@ def speed_measure(
         probability("target_acceptance", target_acceptance),
         positive("beta_rate", beta_rate),
     )
+
+
+def unadjusted(name: str, kernel: Any, bias: str) -> Sampler:
+    """A sampler that never rejects, follows gradients of batches too, and keeps more than a point; `bias` says how."""
+    facts = {"exact": False, "takes_noisy_gradients": True, "state_is_point": False}
+    return Sampler(name, kernel, NoAdaptation(), num_warmup=1_000, bias=bias, **facts)

@@ -1,7 +1,7 @@
 r"""Stochastic gradient Hamiltonian Monte Carlo (Chen, Fox & Guestrin 2014, equation 15).
 
 for t = 1, 2, …
-    ĝ = ∇log p(θ) + (N/|B|) Σ_B ∇log p(y_i | θ)                     Estimate, RowFeed
+    ĝ = ∇log p(θ) + (N/|B|) Σ_B ∇log p(y_i | θ)                     EstimatedDensity, RowFeed
     v ← v + ε_t ĝ − α v + N(0, 2 (α − β̂) ε_t I)                     StochasticHamiltonian.move
     θ ← θ + v                                                       StochasticHamiltonian.move
 
@@ -12,15 +12,14 @@ zero and is never drawn anew.
 
 from jax.tree_util import Partial
 
-from gadabout.adaptations import Together
-from gadabout.algorithms.schedules import Schedule, bias_of, schedule
-from gadabout.algorithms.settings import positive
+from gadabout.algorithms.settings import positive, unadjusted
 from gadabout.checks import check_probability
-from gadabout.driver import Sampler
 from gadabout.kernels import StochasticHamiltonian
+from gadabout.minibatch.step_sizes import StepSizes, bias_of, step_sizes
+from gadabout.sampler import Sampler
 
 
-def sghmc(step_size: float | Schedule, *, friction: float = 0.1, noise_estimate: float = 0.0) -> Sampler:
+def sghmc(step_size: float | StepSizes, *, friction: float = 0.1, noise_estimate: float = 0.0) -> Sampler:
     """Stochastic gradient HMC: moves with momentum, along gradients of minibatches, with friction.
 
     Args:
@@ -34,11 +33,11 @@ def sghmc(step_size: float | Schedule, *, friction: float = 0.1, noise_estimate:
     check_probability("friction", friction, "typical values are 0.01 to 0.1")
     if not 0 <= noise_estimate < friction:
         raise ValueError(f"noise_estimate must be at least 0 and below friction = {friction}, got {noise_estimate}")
-    epsilon = schedule(step_size)
+    epsilon = step_sizes(step_size)
     alpha = positive("friction", friction)
     kernel = Partial(_kernel, step_size=epsilon, friction=alpha, noise_estimate=alpha * (noise_estimate / friction))
-    return Sampler("sghmc", kernel, Together(()), num_warmup=1_000, bias=bias_of("moves with momentum", epsilon))
+    return unadjusted("sghmc", kernel, bias_of("moves with momentum", epsilon))
 
 
-def _kernel(n, *, step_size, friction, noise_estimate):
+def _kernel(n, learned, *, step_size, friction, noise_estimate):
     return StochasticHamiltonian(step_size, friction, noise_estimate)

@@ -1,7 +1,7 @@
 r"""Stochastic gradient Langevin dynamics (Welling & Teh 2011, equation 4; scalable-MCMC slides, "SGLD").
 
 for t = 1, 2, …
-    ĝ = ∇log p(θ) + (N/|B|) Σ_B ∇log p(y_i | θ), B a random batch   Estimate, RowFeed
+    ĝ = ∇log p(θ) + (N/|B|) Σ_B ∇log p(y_i | θ), B a random batch   EstimatedDensity, RowFeed
     θ ← θ + ½ ε_t ĝ + N(0, ε_t I)                                   LangevinDynamics.move
 
 The slides subtract the gradient of the log density and swap the conditions on ε_t; it is added here, and Σ ε_t = ∞,
@@ -10,13 +10,13 @@ The slides subtract the gradient of the log density and swap the conditions on �
 
 from jax.tree_util import Partial
 
-from gadabout.adaptations import Together
-from gadabout.algorithms.schedules import Schedule, bias_of, schedule
-from gadabout.driver import Sampler
+from gadabout.algorithms.settings import unadjusted
 from gadabout.kernels import LangevinDynamics
+from gadabout.minibatch.step_sizes import StepSizes, bias_of, step_sizes
+from gadabout.sampler import Sampler
 
 
-def sgld(step_size: float | Schedule) -> Sampler:
+def sgld(step_size: float | StepSizes) -> Sampler:
     """Stochastic gradient Langevin dynamics: Langevin moves along gradients of minibatches.
 
     Args:
@@ -25,10 +25,10 @@ def sgld(step_size: float | Schedule) -> Sampler:
     Raises:
         ValueError: if a setting is out of range.
     """
-    epsilon = schedule(step_size)
+    epsilon = step_sizes(step_size)
     bias = bias_of("Langevin moves", epsilon)
-    return Sampler("sgld", Partial(_kernel, step_size=epsilon), Together(()), num_warmup=1_000, bias=bias)
+    return unadjusted("sgld", Partial(_kernel, step_size=epsilon), bias)
 
 
-def _kernel(n, *, step_size):
+def _kernel(n, learned, *, step_size):
     return LangevinDynamics(step_size)

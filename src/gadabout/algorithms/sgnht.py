@@ -1,7 +1,7 @@
 r"""Stochastic gradient Nosé–Hoover thermostat (Ding et al. 2014, algorithm 2, with v = p h, ε = h², a = A h).
 
 for t = 1, 2, …
-    ĝ = ∇log p(θ) + (N/|B|) Σ_B ∇log p(y_i | θ)                     Estimate, RowFeed
+    ĝ = ∇log p(θ) + (N/|B|) Σ_B ∇log p(y_i | θ)                     EstimatedDensity, RowFeed
     v ← v + ε_t ĝ − ξ v + N(0, 2 a ε_t I)                           NoseHooverThermostat.move
     θ ← θ + v                                                       NoseHooverThermostat.move
     ξ ← ξ + vᵀv/n − ε_t, from ξ = a                                 NoseHooverThermostat.move
@@ -13,14 +13,13 @@ Momentum starts at zero.
 
 from jax.tree_util import Partial
 
-from gadabout.adaptations import Together
-from gadabout.algorithms.schedules import Schedule, bias_of, schedule
-from gadabout.algorithms.settings import probability
-from gadabout.driver import Sampler
+from gadabout.algorithms.settings import probability, unadjusted
 from gadabout.kernels import NoseHooverThermostat
+from gadabout.minibatch.step_sizes import StepSizes, bias_of, step_sizes
+from gadabout.sampler import Sampler
 
 
-def sgnht(step_size: float | Schedule, *, friction: float = 0.1) -> Sampler:
+def sgnht(step_size: float | StepSizes, *, friction: float = 0.1) -> Sampler:
     """Stochastic gradient Nosé-Hoover thermostat: stochastic gradient HMC whose friction adapts to the noise.
 
     Args:
@@ -30,10 +29,10 @@ def sgnht(step_size: float | Schedule, *, friction: float = 0.1) -> Sampler:
     Raises:
         ValueError: if a setting is out of range.
     """
-    epsilon = schedule(step_size)
+    epsilon = step_sizes(step_size)
     kernel = Partial(_kernel, step_size=epsilon, friction=probability("friction", friction))
-    return Sampler("sgnht", kernel, Together(()), num_warmup=1_000, bias=bias_of("moves with momentum", epsilon))
+    return unadjusted("sgnht", kernel, bias_of("moves with momentum", epsilon))
 
 
-def _kernel(n, *, step_size, friction):
+def _kernel(n, learned, *, step_size, friction):
     return NoseHooverThermostat(step_size, friction)

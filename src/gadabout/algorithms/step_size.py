@@ -12,10 +12,16 @@ StepSizeRule = Literal["multiplicative", "proportional", "dual-averaging"]
 _RULES = {"multiplicative": AcceptanceRate, "proportional": ProportionalControl, "dual-averaging": DualAveraging}
 
 
-def step_size_control(rule: str, target_acceptance: float, where: Callable[[Any], Any]) -> AbstractAdaptation:
+def step_size_control(
+    rule: str, target_acceptance: float, where: Callable[[Any], Any], power: int = 1
+) -> AbstractAdaptation:
     """Control of the number that `where` finds in the kernel; ValueError for another rule or a rate out of range.
 
-    "multiplicative" is the paper's rule, "proportional" the lectures', "dual-averaging" Hoffman and Gelman's.
+    "multiplicative" is the paper's rule, "proportional" the lectures', "dual-averaging" Hoffman and Gelman's. The first
+    two move that number to the `power`: 2 where the source moves a variance and the number is its root.
     """
     adaptation = _RULES[check_one_of("step_size_rule", rule, tuple(_RULES))]
-    return adaptation(probability("target_acceptance", target_acceptance), where)
+    alpha = probability("target_acceptance", target_acceptance)
+    return (
+        adaptation(alpha, where) if power == 1 or adaptation is DualAveraging else adaptation(alpha, where, power=power)
+    )

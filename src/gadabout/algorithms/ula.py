@@ -8,13 +8,13 @@ The stationary law is off by O(ε). Roberts & Tweedie 1996, section 1.4.1.
 
 from jax.tree_util import Partial
 
-from gadabout.adaptations import Together
-from gadabout.algorithms.schedules import Schedule, bias_of, constant, schedule
-from gadabout.driver import Sampler
+from gadabout.algorithms.settings import unadjusted
 from gadabout.kernels import LangevinDynamics
+from gadabout.minibatch.step_sizes import StepSizes, bias_of, constant, step_sizes
+from gadabout.sampler import Sampler
 
 
-def ula(step_size: float | Schedule) -> Sampler:
+def ula(step_size: float | StepSizes) -> Sampler:
     """Unadjusted Langevin algorithm: full gradients, no rejection, a bias of the order of the step size.
 
     Args:
@@ -23,10 +23,10 @@ def ula(step_size: float | Schedule) -> Sampler:
     Raises:
         ValueError: if a setting is out of range.
     """
-    epsilon = schedule(step_size) if callable(step_size) else constant(step_size)
+    epsilon = step_sizes(step_size) if callable(step_size) else constant(step_size)
     bias = bias_of("Langevin moves", epsilon)
-    return Sampler("ula", Partial(_kernel, step_size=epsilon), Together(()), num_warmup=1_000, bias=bias)
+    return unadjusted("ula", Partial(_kernel, step_size=epsilon), bias)
 
 
-def _kernel(n, *, step_size):
+def _kernel(n, learned, *, step_size):
     return LangevinDynamics(step_size)

@@ -1,8 +1,7 @@
 """The front door."""
 
-from gadabout.api.minibatches import Minibatches
 from gadabout.api.predictive import predictive
 from gadabout.api.result import RunStopped
 from gadabout.api.sample import sample
 
-__all__ = ["Minibatches", "RunStopped", "predictive", "sample"]
+__all__ = ["RunStopped", "predictive", "sample"]

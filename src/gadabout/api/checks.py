@@ -9,42 +9,56 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import PyTree
 
-from gadabout.driver import POSITION, Sampler
+from gadabout.driver import POSITION
+from gadabout.model import AbstractModel, Model
+from gadabout.sampler import Sampler
+from gadabout.schedule import Plan, plan_of
 
 
-def checked_sampler(sampler: Any) -> Sampler:
-    """The sampler, with its settings in the float type that JAX is set to now; raises TypeError for anything else."""
-    if not isinstance(sampler, Sampler):
+def checked_plan(sampler: Any) -> Plan:
+    """The plan of a sampler, with its settings in the float type that JAX is set to now.
+
+    Raises TypeError for what is neither a sampler nor a plan.
+    """
+    if not isinstance(sampler, Sampler | Plan):
         raise TypeError(f"sampler must be a recipe's result, such as gadabout.gad_mala(), got {sampler!r}")
-    return jax.tree.map(lambda leaf: jnp.asarray(leaf, dtype=float) if eqx.is_inexact_array(leaf) else leaf, sampler)
+    retyped = lambda leaf: jnp.asarray(leaf, dtype=float) if eqx.is_inexact_array(leaf) else leaf
+    return plan_of(jax.tree.map(retyped, sampler))
+
+
+def checked_model(model: Any, data: PyTree, dims: Any, coords: Any) -> AbstractModel:
+    """The model, made of a log density and its data where it is one; raises TypeError where data come twice."""
+    if isinstance(model, AbstractModel):
+        for name, value in (("data", data), ("dims", dims), ("coords", coords)):
+            if value is not None:
+                raise TypeError(f"{name}: a {type(model).__name__} has its own; leave the argument out")
+        return model
+    if not callable(model):
+        raise TypeError(f"logdensity must be a function of a position, or a gadabout.Model, got {model!r}")
+    return Model(model, data=checked_data(data), dims=dims, coords=coords)
 
 
 def checked_data(data: PyTree) -> PyTree:
-    """The data as JAX arrays; raises ValueError where a leaf holds NaN or infinity."""
+    """The data as JAX arrays; raises ValueError where a leaf holds NaN, TypeError where one is not made of numbers."""
     for path, leaf in jax.tree_util.tree_leaves_with_path(data):
-        values = np.asarray(leaf)
-        if np.issubdtype(values.dtype, np.inexact) and not np.isfinite(values).all():
-            raise ValueError(
-                f"data{jax.tree_util.keystr(path)} holds {(~np.isfinite(values)).sum()} values that are NaN or "
-                "infinite; remove or impute them"
-            )
+        values, name = np.asarray(leaf), f"data{jax.tree_util.keystr(path)}"
+        if values.dtype.kind not in "biufc":
+            raise TypeError(f"{name} has the type {values.dtype}; pass arrays of numbers")
+        if np.issubdtype(values.dtype, np.inexact) and np.isnan(values).any():
+            raise ValueError(f"{name} holds {np.isnan(values).sum()} values that are NaN; remove or impute them")
     return jax.tree.map(jnp.asarray, data)
-
-
-def derivatives_needed(sampler: Sampler, n: int) -> int:
-    """Derivatives of the log density that the sampler takes, learning included."""
-    kernel = eqx.filter_eval_shape(sampler.make_kernel, n)
-    return max(kernel.order, int(kernel.gradient_evaluations(True) > 0))
 
 
 def selection(record: Collection[str] | None, offered: Collection[str]) -> Callable[[str, bool], bool]:
     """Whether to keep a record, by its name and whether it is of warm-up; None keeps all.
 
-    Positions go by the names "posterior" and "warmup_posterior". Raises TypeError for a bare string, ValueError for
-    a name that is not offered.
+    Positions go by the names "posterior" and "warmup_posterior". Raises TypeError for what is no collection of
+    strings, ValueError for a name that is not offered.
     """
     if isinstance(record, str):
         raise TypeError(f"record must be a collection of names, got the string {record!r}; write record=[{record!r}]")
+    if record is not None and not isinstance(record, Collection):
+        raise TypeError(f"record must be a collection of names, such as ['posterior', 'lp'], got {record!r}")
     names = {"posterior", "warmup_posterior", *offered} - {POSITION}
     for name in record or ():
         if name not in names:

@@ -1,6 +1,5 @@
-"""Positions as users hold them, any pytree of arrays, and as the samplers do, flat vectors."""
+"""Where chains start, as users say it: one position, a function of a key, or one position for each chain."""
 
-import math
 from collections.abc import Callable
 from typing import Any
 
@@ -11,106 +10,50 @@ import numpy as np
 from jax.tree_util import Partial
 from jaxtyping import Array, Float, Key, PyTree
 
+from gadabout.driver import Starts
+from gadabout.layout import Layout, layout_of
+from gadabout.model import AbstractModel
 
-class Layout(eqx.Module):
-    """Names, shapes and types of a position's leaves, in the order in which they lie in the flat vector."""
-
-    names: tuple[str, ...] = eqx.field(static=True)
-    shapes: tuple[tuple[int, ...], ...] = eqx.field(static=True)
-    dtypes: tuple[np.dtype, ...] = eqx.field(static=True)
-    structure: Any = eqx.field(static=True)
-
-    @property
-    def sizes(self) -> list[int]:
-        """Coordinates of each leaf."""
-        return [math.prod(shape) for shape in self.shapes]
-
-    @property
-    def dim(self) -> int:
-        """Coordinates of the flat vector."""
-        return sum(self.sizes)
-
-    @property
-    def is_real(self) -> np.ndarray:
-        """Which coordinates are real numbers, shape (n,)."""
-        real = [np.issubdtype(dtype, np.floating) for dtype in self.dtypes]
-        return np.repeat(np.array(real, bool), self.sizes)
-
-    def split(self, flat: Any) -> dict[str, Any]:
-        """An array (..., n), of JAX or NumPy, as one array (..., *shape) for each leaf, whole numbers as such."""
-        split, parts = 0, {}
-        for name, shape, dtype, size in zip(self.names, self.shapes, self.dtypes, self.sizes, strict=True):
-            part = flat[..., split : split + size].reshape(*flat.shape[:-1], *shape)
-            parts[name] = part if np.issubdtype(dtype, np.floating) else part.astype(dtype)
-            split += size
-        return parts
-
-    def unravel(self, x: Float[Array, " n"]) -> PyTree:
-        """The position that a flat vector stands for."""
-        return jax.tree.unflatten(self.structure, list(self.split(x).values()))
-
-    def ravel(self, position: PyTree) -> Float[Array, " n"]:
-        """The flat vector of a position."""
-        return jnp.concatenate([jnp.ravel(jnp.asarray(leaf, dtype=float)) for leaf in jax.tree.leaves(position)])
+TRIES = 100
+"""how often a start that is drawn is drawn anew until it is finite"""
 
 
-class Flat(eqx.Module):
-    """The user's log density as a function of a flat position."""
+def starts_of(init: Any, init_per_chain: PyTree, model: AbstractModel, num_chains: int, discrete: bool) -> Starts:
+    """Where chains start, from the two arguments of `sample`; the model's own start if neither is given.
 
-    logdensity: Callable[..., Any]
-    layout: Layout
-
-    def __call__(self, x, *data):
-        return self.logdensity(self.layout.unravel(x), *data)
-
-
-def layout(position: PyTree, takes_discrete: bool) -> Layout:
-    """The layout of one position, given by its arrays or their shapes.
-
-    Raises TypeError for a leaf that is not made of numbers the sampler can move, ValueError if there is nothing in it.
+    Raises:
+        TypeError: for a leaf that is not made of numbers that the sampler can move, or both arguments together.
+        ValueError: where there is nothing in it, or not one position for each chain.
     """
-    leaves, structure = jax.tree_util.tree_flatten_with_path(position)
-    names = tuple(_name(path) for path, _ in leaves)
-    for name, (_, leaf) in zip(names, leaves, strict=True):
-        if not (jnp.issubdtype(leaf.dtype, jnp.floating) or (takes_discrete and leaf.dtype.kind in "biu")):
-            raise TypeError(
-                f"init: {name!r} has the type {leaf.dtype}, but this sampler moves real numbers; pass floating-point "
-                f"numbers, such as jnp.asarray({name}, float)"
-            )
-    dtypes = tuple(np.dtype(leaf.dtype) for _, leaf in leaves)
-    found = Layout(names, tuple(leaf.shape for _, leaf in leaves), dtypes, structure)
-    if found.dim == 0:
-        raise ValueError(f"init holds no numbers, got {position!r}; pass a position with at least one coordinate")
-    return found
+    if init is not None and init_per_chain is not None:
+        raise TypeError("init_per_chain: pass init, or init_per_chain with one position for each chain, not both")
+    if init_per_chain is not None:
+        positions = jax.tree.map(lambda leaf: _as_array("init_per_chain", leaf), init_per_chain)
+        for leaf in jax.tree.leaves(positions):
+            if not leaf.ndim or leaf.shape[0] != num_chains:
+                raise ValueError(
+                    f"init_per_chain must have a leading axis of num_chains = {num_chains} in every leaf, got the "
+                    f"shape {leaf.shape}; pass one position as init"
+                )
+        layout = _checked(layout_of(jax.tree.map(lambda leaf: leaf[0], positions), "init_per_chain"), discrete)
+        return Starts(Partial(_given, jax.vmap(layout.ravel)(positions)), 1, layout)
+    if init is None or callable(init):
+        draw = model.start if init is None else init
+        layout = _checked(layout_of(jax.eval_shape(draw, jax.random.key(0)), "init"), discrete)
+        return Starts(Partial(_drawn, DrawnFrom(draw, layout)), TRIES, layout)
+    position = jax.tree.map(lambda leaf: _as_array("init", leaf), init)
+    layout = _checked(layout_of(position, "init"), discrete)
+    return Starts(Partial(_around, layout.ravel(position), jnp.asarray(layout.is_real)), TRIES, layout)
 
 
-def _name(path) -> str:
-    return ".".join(str(getattr(key, "key", getattr(key, "idx", getattr(key, "name", key)))) for key in path) or "x"
-
-
-def proposer(
-    init: Any, logdensity: Callable, data: tuple, num_chains: int, takes_discrete: bool
-) -> tuple[Layout, Partial, int]:
-    """Layout of a position, a function (key, chain) of flat starting positions, and how often it is worth asking."""
-    if callable(init):
-        found = layout(jax.eval_shape(init, jax.random.key(0)), takes_discrete)
-        return found, Partial(_drawn, Draw(init, found)), 100
-    init = jax.tree.map(_as_array, init)
-    if _one_per_chain(init, logdensity, data, num_chains):
-        found = layout(jax.tree.map(lambda leaf: leaf[0], init), takes_discrete)
-        return found, Partial(_given, jax.vmap(found.ravel)(init)), 1
-    found = layout(init, takes_discrete)
-    return found, Partial(_around, found.ravel(init), jnp.asarray(found.is_real)), 100
-
-
-class Draw(eqx.Module):
+class DrawnFrom(eqx.Module):
     """The user's function of a key, held as a static field so that the same function compiles nothing anew."""
 
     init: Callable = eqx.field(static=True)
     layout: Layout
 
 
-def _drawn(draw: Draw, key: Key[Array, ""], chain: Array) -> Float[Array, " n"]:
+def _drawn(draw: DrawnFrom, key: Key[Array, ""], chain: Array) -> Float[Array, " n"]:
     return draw.layout.ravel(draw.init(key))
 
 
@@ -122,36 +65,21 @@ def _around(centre: Array, is_real: Array, key: Key[Array, ""], chain: Array) ->
     return centre + is_real * jax.random.normal(key, centre.shape, centre.dtype)
 
 
-def _as_array(leaf: Any) -> Array:
+def _as_array(argument: str, leaf: Any) -> Array:
     try:
         return jnp.asarray(leaf)
     except TypeError as error:
         raise TypeError(
-            f"init must be a pytree of arrays, or a function of a key, got a leaf of type {type(leaf).__name__}"
+            f"{argument} must be a pytree of arrays, or a function of a key, got a leaf of type {type(leaf).__name__}"
         ) from error
 
 
-def _one_per_chain(init: PyTree, logdensity: Callable, data: tuple, num_chains: int) -> bool:
-    """Whether `init` holds one position per chain along a leading axis, rather than one position.
-
-    The density decides which of the two it can read. Where it can read both, a bare array of two or more axes is one
-    position per chain, and everything else is one position.
-    """
-    leaves = jax.tree.leaves(init)
-    if not leaves or not all(leaf.ndim and leaf.shape[0] == num_chains for leaf in leaves):
-        return False
-    if isinstance(init, jax.Array) and init.ndim > 1:
-        return _readable(logdensity, jax.tree.map(lambda leaf: leaf[0], init), data)
-    return not _readable(logdensity, init, data)
-
-
-def _readable(logdensity: Callable, position: PyTree, data: tuple) -> bool:
-    try:
-        return jnp.shape(eqx.filter_eval_shape(_evaluate, logdensity, position, data)) == ()
-    except Exception:  # whatever the user's function raises: it cannot read this position
-        return False
-
-
-@eqx.filter_jit
-def _evaluate(logdensity, position, data):
-    return logdensity(position, *data)
+def _checked(layout: Layout, discrete: bool) -> Layout:
+    """The layout, if the sampler moves the kinds of numbers that are in it."""
+    for name, dtype in zip(layout.names, layout.dtypes, strict=True):
+        if not (np.issubdtype(dtype, np.floating) or discrete):
+            raise TypeError(
+                f"init: {name!r} has the type {dtype}, but this sampler moves real numbers; pass floating-point "
+                f"numbers, such as jnp.asarray({name}, float)"
+            )
+    return layout

@@ -6,12 +6,14 @@ from typing import Any
 
 import arviz_base
 import equinox as eqx
-import jax
 import numpy as np
 import xarray as xr
 
-from gadabout.api.positions import Layout
-from gadabout.driver import POSITION, History, Sampler
+from gadabout.driver import Ending, Engine, Failed, Interrupted
+from gadabout.model import AbstractModel
+from gadabout.sampler import theta_by_name
+
+GROUPS = ("posterior", "sample_stats", "warmup_posterior", "warmup_sample_stats", "log_likelihood")
 
 LAGGING = 0.1
 """a chain that accepts less than this share of what the median chain accepts is reported"""
@@ -25,46 +27,53 @@ class RunStopped(RuntimeError):
         self.result = result
 
 
-def to_datatree(history: History, layout: Layout, sampler: Sampler, attributes: dict[str, Any]) -> xr.DataTree:
-    """Groups posterior, sample_stats, warmup_posterior, warmup_sample_stats and learned, with the run's account.
+def to_datatree(engine: Engine, ending: Ending, model: AbstractModel, attributes: dict[str, Any]) -> xr.DataTree:
+    """The groups of the sink, `learned` and `observed_data`, with the run's account in the attributes.
 
     `learned` holds θ by its path in the kernel, with a leading chain axis where each chain learned its own.
     """
-    groups: dict[str, dict[str, np.ndarray]] = {}
-    for prefix, records in (("", history.sampling), ("warmup_", history.warmup)):
-        records = dict(records)
-        if POSITION in records:
-            groups[f"{prefix}posterior"] = layout.split(records.pop(POSITION))
-        if records:
-            groups[f"{prefix}sample_stats"] = records
-    tree = arviz_base.from_dict(groups, save_warmup=True, check_conventions=False)
-    tree["learned"] = xr.DataTree(_learned(history))
+    groups = {name: engine.records.sink.read(name) for name in GROUPS}
+    groups = {name: values for name, values in groups.items() if values}
+    posterior, stats = groups.get("posterior"), groups.get("sample_stats")
+    if posterior is None and stats is None:  # an interruption before the first draw
+        groups |= engine.records.nothing(engine.settings.num_chains)
+    tree = arviz_base.from_dict(
+        groups | ({"observed_data": dict(model.observed)} if model.observed else {}),
+        save_warmup=True,
+        check_conventions=False,
+        dims=dict(model.dims) or None,
+        coords=dict(model.coords) or None,
+    )
+    tree["learned"] = xr.DataTree(_learned(engine))
+    sampler, account = engine.sampler, engine.pipeline.account
+    said = model.account(engine.pipeline.feed)
     tree.attrs = {
         "created_at": datetime.now(UTC).isoformat(),
         "inference_library": "gadabout",
         "inference_library_version": version("gadabout"),
-        "sampler": sampler.name,
+        "sampler": engine.plan.name,
         "adaptation": sampler.adaptation_ends,
-        "exact": not sampler.bias,
-        "bias": sampler.bias,
+        "exact": sampler.exact,
+        "bias": "; ".join(part for part in (sampler.bias, said.pop("estimated", "")) if part),
         "sampler_settings": eqx.tree_pformat(sampler, short_arrays=False),
         **attributes,
-        **{f"seconds_{name}": seconds for name, seconds in history.seconds.items()},
-        "gradient_evaluations": history.gradient_evaluations,
-        "interrupted": history.interrupted,
-        "warnings": warnings_of(history),
+        **said,
+        **{f"seconds_{name}": seconds for name, seconds in account.seconds.items()},
+        "gradient_evaluations": account.gradient_evaluations,
+        "ending": type(ending).__name__.lower(),
+        "interrupted": isinstance(ending, Interrupted),
+        "warnings": warnings_of(ending, stats or {}),
     }
     return tree
 
 
-def warnings_of(history: History) -> list[str]:
+def warnings_of(ending: Ending, stats: dict[str, np.ndarray]) -> list[str]:
     """What a reader of the draws must know: interruption, chains that never moved, proposals that were not finite."""
     found = []
-    if history.interrupted:
+    if isinstance(ending, Interrupted):
         found.append("the run was interrupted: it holds the draws made until then")
-    if history.failure is not None:
-        found.append(f"the run stopped early: {history.failure}")
-    stats = history.sampling
+    if isinstance(ending, Failed):
+        found.append(f"the run stopped early: {ending.reason}")
     if "acceptance_rate" in stats and stats["acceptance_rate"].size:
         rates = stats["acceptance_rate"].mean(1)
         stuck = np.flatnonzero(rates == 0)
@@ -90,15 +99,13 @@ def warnings_of(history: History) -> list[str]:
     return found
 
 
-def _learned(history: History) -> xr.Dataset:
-    pools = history.run.chain_keys.shape[0]
-    theta = eqx.filter(history.run.pools.kernel, eqx.is_inexact_array)
-    variables = {}
-    for path, leaf in jax.tree_util.tree_leaves_with_path(theta):
-        name = jax.tree_util.keystr(path).lstrip(".")
-        values = np.asarray(leaf)
-        leading = ["chain"] if pools > 1 else []
-        values = values if pools > 1 else values[0]
+def _learned(engine: Engine) -> xr.Dataset:
+    kernel = engine.settled()
+    if kernel is None:
+        return xr.Dataset()
+    per_chain, variables = not engine.settings.pooled and engine.settings.num_chains > 1, {}
+    for name, leaf in theta_by_name(kernel).items():
+        values, leading = (np.asarray(leaf), ["chain"]) if per_chain else (np.asarray(leaf)[0], [])
         axes = [f"{name}_dim_{i}" for i in range(values.ndim - len(leading))]
         variables[name] = ([*leading, *axes], values)
     return xr.Dataset(variables)

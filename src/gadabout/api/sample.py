@@ -1,9 +1,10 @@
-"""The front door: one call from a log density to draws."""
+"""The front door: one call from a model to draws."""
 
 import os
 import time
 import warnings
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import asdict
 from typing import Any, Literal
 
 import jax
@@ -11,23 +12,38 @@ import xarray as xr
 from jaxtyping import PyTree
 
 from gadabout.algorithms import gad_mala
-from gadabout.api.checks import checked_data, checked_sampler, derivatives_needed, selection
-from gadabout.api.minibatches import Minibatches
-from gadabout.api.positions import Flat, proposer
+from gadabout.api.checks import checked_model, checked_plan, selection
+from gadabout.api.positions import starts_of
 from gadabout.api.result import RunStopped, to_datatree
 from gadabout.api.save import check_destination, save
-from gadabout.api.start import find_start
+from gadabout.api.warm import last_positions, learned_from
 from gadabout.checks import check_function, check_one_of, check_whole
-from gadabout.driver import Progress, Sampler, TextProgress, deferred_interrupt, drive, shapes, start
-from gadabout.target import Target
+from gadabout.driver import (
+    Engine,
+    Failed,
+    Interrupted,
+    MemorySink,
+    Progress,
+    Records,
+    Settings,
+    TextProgress,
+    Until,
+    deferred_interrupt,
+)
+from gadabout.model import AbstractModel
+from gadabout.sampler import Sampler
+from gadabout.schedule import Plan
 
 
 def sample(
-    logdensity: Callable[..., Any] | Minibatches,
-    init: PyTree | Callable[[Any], PyTree],
+    model: AbstractModel | Callable[..., Any],
+    init: PyTree | Callable[[Any], PyTree] = None,
     *,
-    sampler: Sampler | None = None,
+    init_per_chain: PyTree = None,
+    sampler: Sampler | Plan | None = None,
     data: PyTree = None,
+    dims: Mapping[str, Sequence[str]] | None = None,
+    coords: Mapping[str, Any] | None = None,
     seed: int = 0,
     num_chains: int = 4,
     num_warmup: int | None = None,
@@ -35,21 +51,27 @@ def sample(
     thinning: int = 1,
     adapt: Literal["pooled", "per-chain"] = "pooled",
     record: Collection[str] | None = None,
+    until: Until | None = None,
     out: str | os.PathLike | None = None,
     progress: bool = True,
+    warm_start: xr.DataTree | None = None,
     callback: Callable[[Progress], object] | None = None,
 ) -> xr.DataTree:
     """Draws from a density known up to a constant.
 
     Args:
-        logdensity: log π of a position, or of (position, data); a scalar, written in JAX. Or `Minibatches`, for a
-            sampler that takes gradients estimated from a batch of rows; `lp` is then estimated as well.
-        init: one position (each chain starts at it plus N(0, I), as in the paper), one position per chain along a
-            leading axis of every leaf (chains start exactly there), or a function of a key that draws one. A position
-            is any pytree of floating-point arrays; a dict's keys name the variables, a bare array is `x`. What fits
-            both readings is one per chain if it is a bare array of two or more axes, else one position.
-        sampler: a recipe such as `gad_mala()`, the default.
-        data: a pytree of arrays handed to `logdensity`. Other data of the same shape compile nothing anew.
+        model: log π of a position, or of (position, data); a scalar, written in JAX. Or a `Model` with more than that;
+            or `Minibatches`, for a sampler that takes gradients estimated from a batch of rows (`lp` is then estimated
+            as well).
+        init: one position (each chain starts at it plus N(0, I), as in the paper), or a function of a key that draws
+            one. A position is any pytree of floating-point arrays; a dict's keys name the variables, a bare array is
+            `x`. May be left out where the model has a start of its own, or there is a `warm_start`.
+        init_per_chain: in place of `init`, one position for each chain, along a leading axis of every leaf; chains
+            start exactly there.
+        sampler: a recipe such as `gad_mala()`, the default; or a `Plan`.
+        data: a pytree of arrays handed to the log density. Other data of the same shape compile nothing anew.
+        dims: names of the dimensions of variables, by variable.
+        coords: coordinates along named dimensions.
         seed: an integer below 2³²; the same seed gives the same draws, bit by bit, on the same machine.
         num_chains: chains, which advance together as one vectorised program.
         num_warmup: iterations in which θ is learned, left out of the posterior; the sampler's own number by default.
@@ -57,80 +79,99 @@ def sample(
         thinning: iterations for each kept draw. In warm-up, every `thinning`-th iteration is kept.
         adapt: "pooled" learns one θ from the mean of all chains' gradients, "per-chain" one for each chain.
         record: what to keep, by name: "posterior", "warmup_posterior", and statistics such as "lp"; all by default.
+        until: ends the run once its draws are good enough; `num_draws` is then the most that is made.
         out: a zarr store to save the result in, such as "run.zarr".
         progress: whether to show progress on stderr: one live line in a terminal, else a log line now and then.
+        warm_start: a result of this function for the same variables: chains start where its chains stood, kernels
+            with what it learned; combine it with a small `num_warmup`.
         callback: called with a `Progress` between chunks of iterations.
 
     Returns:
         A tree with the groups `posterior`, `sample_stats` and their warm-up twins, dimensions (chain, draw, ...), and
-        `learned` (θ). Attributes hold seed, settings, seconds, gradient evaluations, warnings, and whether the chains
-        are exact; if not, `bias` says why. Ctrl-C ends the run early and returns the draws made until then.
+        `learned` (θ). Attributes hold seed, settings, seconds, gradient evaluations, warnings, how the run ended, and
+        whether the chains are exact; if not, `bias` says why. Ctrl-C ends the run early and returns the draws made
+        until then.
 
     Raises:
         ValueError, TypeError: for an argument out of range or of the wrong shape, a log density that is not a scalar,
             cannot be evaluated or differentiated, or is not finite at the start in 100 tries.
+        MemoryError: where the draws would not fit into memory.
         FileExistsError, FileNotFoundError: if `out` cannot be written.
         RunStopped: if a position becomes infinite or NaN, which only chains that never reject can let happen, or an
             iterator of batches ends; its `result` holds the draws made until then, saved in `out` too.
     """
     began = time.perf_counter()
-    batches = logdensity if isinstance(logdensity, Minibatches) else None
-    logdensity = logdensity.estimate if isinstance(logdensity, Minibatches) else logdensity
-    check_function("logdensity", logdensity)
-    sampler = checked_sampler(gad_mala() if sampler is None else sampler)
-    num_warmup = sampler.num_warmup if num_warmup is None else num_warmup
-    check_whole("num_chains", num_chains)
-    check_whole("num_warmup", num_warmup, 0)
-    check_whole("num_draws", num_draws)
-    check_whole("thinning", thinning)
-    check_whole("seed", seed, 0, 2**32 - 1)
-    check_one_of("adapt", adapt, ("pooled", "per-chain"))
+    model = checked_model(model, data, dims, coords)
+    plan = checked_plan(gad_mala() if sampler is None else sampler)
+    settings = _settings(plan, num_chains, num_warmup, num_draws, thinning, adapt, until)
+    seed = check_whole("seed", seed, 0, 2**32 - 1)
+    observers = [check_function("callback", callback, "of a Progress")] if callback is not None else []
     destination = None if out is None else check_destination(out)
-    if batches is None:
-        feed, data = None, checked_data(data)
-    else:
-        batches.check(sampler, data)
-        feed = batches.feed(seed)
-        data = feed.start()
-
+    model.check(plan.samplers)
+    model, starts, learned = _begin(model, plan, init, init_per_chain, warm_start, settings.num_chains)
     with deferred_interrupt() as interrupted:
-        start_key, transition_key, shared_key = jax.random.split(jax.random.key(seed), 3)
-        arguments = () if data is None else (data,)
-        layout, propose, tries = proposer(init, logdensity, arguments, num_chains, sampler.takes_discrete)
-        target = Target(Flat(logdensity, layout), data)
-        order = derivatives_needed(sampler, layout.dim)
-        positions = find_start(target, propose, tries, layout, num_chains, order, start_key)
-        run = start(sampler, target, positions, transition_key, shared_key, adapt == "pooled")
-        history = drive(
-            sampler,
-            target,
-            run,
-            num_warmup=num_warmup,
-            num_draws=num_draws,
-            thinning=thinning,
-            select=selection(record, {n for s in sampler.schedule for n in shapes(sampler, target, run, s.adapt)}),
-            observers=[*([TextProgress()] if progress else []), *([callback] if callback else [])],
+        engine = Engine(
+            model,
+            plan,
+            settings,
+            jax.random.key(seed),
+            Records(model, MemorySink()),
+            starts,
+            learned=learned,
+            observers=[*([TextProgress()] if progress else []), *observers],
             interrupted=interrupted,
             began=began,
-            feed=feed,
+            feed=model.feed(seed),
         )
-    if history.interrupted and history.iterations == 0:
+        engine.records.select = selection(record, engine.offered())
+        ending = engine.drive()
+    if isinstance(ending, Interrupted) and engine.pipeline.account.iterations == 0:
         raise KeyboardInterrupt
-    account = {
-        "seed": seed,
-        "num_chains": num_chains,
-        "num_warmup": num_warmup,
-        "num_draws": num_draws,
-        "thinning": thinning,
-        "adapt": adapt,
-        "seconds_total": time.perf_counter() - began,
-        **({} if batches is None or feed is None else batches.account(sampler, feed)),
-    }
-    tree = to_datatree(history, layout, sampler, account)
+    account = {"seed": seed, **_plain(settings, adapt), "seconds_total": time.perf_counter() - began}
+    tree = to_datatree(engine, ending, model, account)
     if destination is not None:
         save(tree, destination)
-    if history.failure is not None:
-        raise RunStopped(history.failure, tree)
+    if isinstance(ending, Failed):
+        raise RunStopped(ending.reason, tree)
     for message in tree.attrs["warnings"]:
         warnings.warn(message, stacklevel=2)
     return tree
+
+
+def _settings(plan: Plan, num_chains, num_warmup, num_draws, thinning, adapt, until) -> Settings:
+    """The numbers that are asked of a run, checked."""
+    if num_warmup is None:
+        num_warmup = max(sampler.num_warmup for sampler in plan.samplers)
+    if until is not None and not isinstance(until, Until):
+        raise TypeError(f"until must be a rule such as gadabout.Until(ess=1_000), got {until!r}")
+    return Settings(
+        check_whole("num_chains", num_chains),
+        check_whole("num_warmup", num_warmup, 0),
+        check_whole("num_draws", num_draws),
+        check_whole("thinning", thinning),
+        check_one_of("adapt", adapt, ("pooled", "per-chain")) == "pooled",
+        until,
+    )
+
+
+def _begin(model: AbstractModel, plan: Plan, init, init_per_chain, warm_start, num_chains: int) -> tuple:
+    """The model laid out, where chains start, and what is known of the target before."""
+    discrete = all(sampler.takes_discrete for sampler in plan.samplers)
+    if warm_start is None:
+        starts = starts_of(init, init_per_chain, model, num_chains, discrete)
+        return model.laid_out(starts.layout), starts, None
+    layout = model.layout
+    if layout is None:
+        layout = starts_of(init, init_per_chain, model, num_chains, discrete).layout
+    learned = learned_from(warm_start, layout)
+    if init is None and init_per_chain is None:
+        init_per_chain = last_positions(warm_start, layout, num_chains)
+    starts = starts_of(init, init_per_chain, model, num_chains, discrete)
+    return model.laid_out(starts.layout), starts, learned
+
+
+def _plain(settings: Settings, adapt: str) -> dict[str, Any]:
+    """The settings as a result holds them."""
+    names = ("num_chains", "num_warmup", "num_draws", "thinning")
+    until = {} if settings.until is None else {"until": asdict(settings.until)}
+    return {**{name: getattr(settings, name) for name in names}, "adapt": adapt, **until}

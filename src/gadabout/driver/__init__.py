@@ -1,25 +1,35 @@
-"""The driver: the only place where a kernel and an adaptation meet."""
+"""The driver: carries a plan out on a model, chunk by chunk, and keeps what it records."""
 
-from gadabout.driver.drive import History, drive
+from gadabout.driver.checkpoint import Checkpoint, CheckpointError
+from gadabout.driver.ending import Completed, Ending, Failed, Interrupted, Satisfied
+from gadabout.driver.engine import Engine, derivatives_needed
 from gadabout.driver.interrupt import deferred_interrupt
-from gadabout.driver.loop import POSITION, shapes, start
+from gadabout.driver.loop import POSITION
+from gadabout.driver.pipeline import Settings
 from gadabout.driver.progress import Progress, TextProgress
-from gadabout.driver.sampler import Sampler, State
-from gadabout.driver.schedule import ADAPT_FOR_EVER, STOP_AFTER_WARMUP, Stage, doubling_windows
+from gadabout.driver.records import Records
+from gadabout.driver.search import Starts
+from gadabout.driver.sink import AbstractSink, MemorySink
+from gadabout.driver.until import Until
 
 __all__ = [
-    "ADAPT_FOR_EVER",
     "POSITION",
-    "STOP_AFTER_WARMUP",
-    "History",
+    "AbstractSink",
+    "Checkpoint",
+    "CheckpointError",
+    "Completed",
+    "Ending",
+    "Engine",
+    "Failed",
+    "Interrupted",
+    "MemorySink",
     "Progress",
-    "Sampler",
-    "Stage",
-    "State",
+    "Records",
+    "Satisfied",
+    "Settings",
+    "Starts",
     "TextProgress",
+    "Until",
     "deferred_interrupt",
-    "doubling_windows",
-    "drive",
-    "shapes",
-    "start",
+    "derivatives_needed",
 ]

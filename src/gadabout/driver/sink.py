@@ -23,7 +23,7 @@ class AbstractSink(ABC):
     def read(self, group: str) -> dict[str, np.ndarray]:
         """What a group holds so far, with the shape (num_chains, draws, ...); empty if nothing."""
 
-    def commit(self, checkpoint: Checkpoint) -> None:
+    def commit(self, checkpoint: Checkpoint) -> None:  # noqa: B027
         """Keeps a checkpoint; all records that were made before it are appended by then."""
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gadabout.checks import at_least, whole
+from gadabout.checks import check_positive, check_whole
 from gadabout.diagnostics import ess_table, rhat
 
 
@@ -31,10 +31,12 @@ class Until:
     def __post_init__(self):
         if self.ess is None and self.rhat is None and self.seconds is None:
             raise ValueError("until: give at least one of ess, rhat and seconds")
-        for name, lowest in (("ess", 0.0), ("rhat", 1.0), ("seconds", 0.0)):
+        for name in ("ess", "rhat", "seconds"):
             if getattr(self, name) is not None:
-                at_least(f"until: {name}", getattr(self, name), lowest)
-        whole("until: every", self.every, 4)
+                check_positive(f"until: {name}", getattr(self, name))
+        if self.rhat is not None and self.rhat <= 1:
+            raise ValueError(f"until: rhat must be above 1, or no run ends, got {self.rhat}; 1.01 is usual")
+        check_whole("until: every", self.every, 4)
 
     def met(self, draws: np.ndarray, seconds: float) -> str | None:
         """Why the draws, of shape (num_chains, draws, n), are enough; None if they are not."""

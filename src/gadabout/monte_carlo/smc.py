@@ -27,7 +27,6 @@ from jaxtyping import Array, Float, Key
 
 from gadabout.algorithms import mala
 from gadabout.checks import check_probability, check_whole
-from gadabout.driver import Sampler, State
 from gadabout.monte_carlo.particles import (
     SequentialMonteCarlo,
     TemperingLimit,
@@ -36,6 +35,7 @@ from gadabout.monte_carlo.particles import (
     whitening,
 )
 from gadabout.proposals import AbstractDistribution
+from gadabout.sampler import Sampler, State
 from gadabout.target import Target
 
 BISECTIONS = 50

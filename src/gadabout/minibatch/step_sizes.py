@@ -1,6 +1,5 @@
 r"""Step sizes ε_t of stochastic-gradient chains, and the conditions under which their bias vanishes."""
 
-import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -8,10 +7,11 @@ import equinox as eqx
 from jaxtyping import Array, Float
 
 from gadabout.adaptations import PowerGain
-from gadabout.adaptations.gains import TOLERANCE, tail_exponent
-from gadabout.algorithms.settings import positive
+from gadabout.adaptations.base import setting
+from gadabout.adaptations.gains import tail, warn_of_violated
+from gadabout.checks import check_positive
 
-Schedule = Callable[[Any], Any]
+StepSizes = Callable[[Any], Any]
 """ε as a function of t = 1, 2, …, moves made since the start, warm-up included; traced by JAX."""
 
 
@@ -29,7 +29,7 @@ def constant(step_size: float) -> Constant:
 
     Raises ValueError unless ε is a finite positive number.
     """
-    return Constant(positive("step_size", step_size))
+    return Constant(setting(check_positive("step_size", step_size)))
 
 
 def polynomial(a: float, b: float = 0.0, gamma: float = 0.55) -> PowerGain:
@@ -43,14 +43,14 @@ def polynomial(a: float, b: float = 0.0, gamma: float = 0.55) -> PowerGain:
     return PowerGain(coefficient=a, exponent=gamma, offset=b)
 
 
-def schedule(step_size: float | Schedule) -> Schedule:
-    """The schedule of a recipe's argument: a number is a constant. Warns of the conditions that it violates."""
+def step_sizes(step_size: float | StepSizes) -> StepSizes:
+    """The step sizes of a recipe's argument: a number is a constant. Warns of the conditions that it violates."""
     found = step_size if callable(step_size) else constant(step_size)
     check_step_sizes(found)
     return found
 
 
-def check_step_sizes(step_size: Schedule) -> list[str]:
+def check_step_sizes(step_size: StepSizes) -> list[str]:
     r"""The conditions that step sizes violate, each of which is also named in a UserWarning.
 
     $\sum\epsilon_t = \infty$, or chains can stop short of the posterior, and $\sum\epsilon_t^2 < \infty$, or a bias
@@ -60,30 +60,16 @@ def check_step_sizes(step_size: Schedule) -> list[str]:
     Raises:
         ValueError: if a function returns what is not a finite number of at least 0.
     """
-    if isinstance(step_size, Constant):
-        gamma, slack, how = 0.0, 0.0, "it is constant"
-    elif isinstance(step_size, PowerGain):
-        gamma, slack = float(step_size.exponent), 0.0
-        how = f"it falls like t^-{gamma:.4g}"
-    else:
-        gamma, slack = tail_exponent(step_size), TOLERANCE
-        how = f"it falls like t^-{gamma:.4g} between t = 2^20 and 2^40"
+    gamma, slack, how = (0.0, 0.0, "it is constant") if isinstance(step_size, Constant) else tail(step_size)
     conditions = {
         "Σ ε_t = ∞": (gamma <= 1 + slack, "the chain can stop short of the posterior"),
         "Σ ε_t² < ∞": (gamma > 0.5 + slack, "a bias remains however long the run is"),
     }
-    violated = [condition for condition, (holds, _) in conditions.items() if not holds]
-    for condition in violated:
-        warnings.warn(
-            f"step_size: {condition} is violated ({how}), so that {conditions[condition][1]}; "
-            "polynomial(a, b, gamma) with 0.5 < gamma <= 1 satisfies both conditions",
-            UserWarning,
-            stacklevel=4,
-        )
-    return violated
+    remedy = "polynomial(a, b, gamma) with 0.5 < gamma <= 1 satisfies both conditions"
+    return warn_of_violated("step_size", conditions, how, remedy)
 
 
-def bias_of(moves: str, step_size: Schedule) -> str:
+def bias_of(moves: str, step_size: StepSizes) -> str:
     """What a result says of draws that no accept–reject step corrects."""
     if isinstance(step_size, Constant):
         return f"{moves} are not corrected by an accept-reject step: a bias of the order of the step size remains"

@@ -39,7 +39,7 @@ class Batches(eqx.Module):
         return Batch(jax.tree.map(lambda rows: rows[i], self.rows), self.num_rows, self.control)
 
 
-class Estimate(eqx.Module):
+class EstimatedDensity(eqx.Module):
     r"""An unbiased estimate of log π, and by its gradient of ∇ log π, from a batch B of N rows.
 
     $$\log p(\theta) + \frac{N}{|B|}\sum_{i\in B}\log p(y_i|\theta),$$

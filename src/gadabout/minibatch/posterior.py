@@ -11,15 +11,16 @@ import numpy as np
 from jaxtyping import Array, Float, PyTree
 
 from gadabout.checks import check_function, check_whole
-from gadabout.driver import Sampler
-from gadabout.driver.feed import AbstractFeed, IteratorFeed, RowFeed
-from gadabout.minibatch import Batch, Batches, Control, Estimate, num_rows_of
+from gadabout.minibatch.density import Batch, Batches, Control, EstimatedDensity, num_rows_of
+from gadabout.minibatch.feed import AbstractFeed, IteratorFeed, RowFeed
+from gadabout.model import AbstractModel
+from gadabout.target import Target
 
 BLOCK = 4_096
 """rows that go to the device at once where all rows are gone through"""
 
 
-class Minibatches:
+class Minibatches(AbstractModel):
     """A posterior whose prior and likelihood are apart, so that batches of rows can stand for all of them.
 
     Hand it to `sample` in place of the log density, with a sampler that takes estimated gradients, such as `psgld`.
@@ -50,7 +51,8 @@ class Minibatches:
     ):
         check_function("log_prior", log_prior)
         check_function("log_likelihood", log_likelihood)
-        self.estimate = Estimate(log_prior, log_likelihood)
+        self.dims, self.coords, self.observed = {}, {}, {}
+        self.density = EstimatedDensity(log_prior, log_likelihood)
         self.control: Control | None = None
         self.comes_in_batches = isinstance(rows, Iterator)
         if self.comes_in_batches:
@@ -67,7 +69,7 @@ class Minibatches:
 
     def log_density(self, position: PyTree, rows: PyTree) -> Float[Array, ""]:
         """log π of a position on the rows given, for exact samplers: `sample(p.log_density, init, data=rows)`."""
-        return self.estimate.prior(position) + self.estimate.likelihood(position, rows)
+        return self.density.prior(position) + self.density.likelihood(position, rows)
 
     def with_control(self, position: PyTree) -> Self:
         r"""The same posterior with the control variate $\hat g = g(\theta_*) + \frac{N}{|B|}\sum_B(g_i(\theta) -
@@ -85,7 +87,7 @@ class Minibatches:
             chosen = np.arange(start, start + min(BLOCK, self.num_rows))
             inside = chosen < self.num_rows
             block = jax.tree.map(lambda leaf: np.asarray(leaf[np.where(inside, chosen, 0)]), self.rows)  # noqa: B023
-            part = _likelihood(self.estimate, position, block, jnp.asarray(inside, dtype=float))
+            part = _likelihood(self.density, position, block, jnp.asarray(inside, dtype=float))
             part = jax.tree.map(lambda sums: np.asarray(sums, np.float64), part)
             total = part if total is None else jax.tree.map(np.add, total, part)
         total = jax.tree.map(lambda sums: jnp.asarray(sums, dtype=float), total)
@@ -107,25 +109,26 @@ class Minibatches:
             if not found:
                 break
             settings = jnp.asarray([t, found, num_iterations, learning_rate], dtype=float)
-            state, t = _ascend(self.estimate, state, batches, settings), t + found
+            state, t = _ascend(self.density, state, batches, settings), t + found
         return state[0]
 
-    def check(self, sampler: Sampler, data: Any) -> None:
-        """Raises ValueError for a sampler that needs the log density of all rows, and for data beside the rows."""
-        if data is not None:
-            raise ValueError("data: the rows are the data of Minibatches; leave the argument out")
-        if not sampler.bias:
-            raise ValueError(
-                f"sampler: {sampler.name} compares log densities of all rows, which batches do not give; use psgld, "
-                "sgld, sghmc or sgnht, or pass the posterior's `log_density` with data=rows"
-            )
+    @property
+    def target(self) -> Target:
+        return Target(self.density, None, self.layout, jnp.asarray(self.num_rows, float))
 
-    def account(self, sampler: Sampler, feed: AbstractFeed) -> dict[str, Any]:
-        """What a result says of the batches."""
+    def check(self, samplers):
+        for sampler in samplers:
+            if not sampler.takes_noisy_gradients:
+                raise ValueError(
+                    f"sampler: {sampler.name} compares log densities of all rows, which batches do not give; use "
+                    "psgld, sgld, sghmc or sgnht, or pass the posterior's `log_density` with data=rows"
+                )
+
+    def account(self, feed):
         rows = num_rows_of(feed.example)
         kind = "with control variates" if self.control is not None else "without control variates"
         estimated = f"gradients are estimated from {rows} of {self.num_rows} rows, {kind}"
-        return {"bias": f"{sampler.bias}; {estimated}", "num_rows": self.num_rows, "batch_size": rows}
+        return {"estimated": estimated, "num_rows": self.num_rows, "batch_size": rows}
 
     def feed(self, seed: int) -> AbstractFeed:
         """The source of a run's batches."""
@@ -151,12 +154,12 @@ def _checked(rows: PyTree) -> tuple[PyTree, int]:
 
 
 @eqx.filter_jit
-def _likelihood(estimate: Estimate, position: PyTree, rows: PyTree, weights: Array) -> tuple[Array, PyTree]:
+def _likelihood(estimate: EstimatedDensity, position: PyTree, rows: PyTree, weights: Array) -> tuple[Array, PyTree]:
     return jax.value_and_grad(lambda position: estimate.likelihood(position, rows, weights))(position)
 
 
 @eqx.filter_jit
-def _ascend(estimate: Estimate, state: tuple, batches: Batches, settings: Array) -> tuple:
+def _ascend(estimate: EstimatedDensity, state: tuple, batches: Batches, settings: Array) -> tuple:
     """Adam on one chunk of batches; settings are iterations before, iterations now, their total, and the rate."""
     before, count, total, rate = settings
 

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import PyTree
 
-from gadabout.minibatch import Batch, Batches, Control
+from gadabout.minibatch.density import Batch, Batches, Control
 
 CHUNK_BYTES = 16 * 2**20
 LONGEST_CHUNK = 4_096
@@ -26,6 +26,9 @@ class AbstractFeed(ABC):
         self.example, self.num_rows, self.control = example, num_rows, control
         size = sum(np.asarray(leaf).nbytes for leaf in jax.tree.leaves(example))
         self.capacity = max(1, min(LONGEST_CHUNK, 2 ** ((CHUNK_BYTES // max(size, 1)).bit_length() - 1)))
+
+    def go_on(self, iteration: int) -> None:  # noqa: B027
+        """Called where a stored run goes on at an iteration; raises ValueError where its batches cannot be had."""
 
     @abstractmethod
     def fetch(self, first: int, count: int) -> tuple[PyTree, int]:
@@ -81,6 +84,13 @@ class IteratorFeed(AbstractFeed):
         except StopIteration:
             raise ValueError("rows: the iterator of batches is empty") from None
         super().__init__(example, num_rows, control)
+
+    def go_on(self, iteration):
+        if iteration:
+            raise ValueError(
+                f"rows: an iterator of batches cannot go on at iteration {iteration}, because what it gave before is "
+                "gone; pass arrays or memory-mapped files, whose batches are functions of seed and iteration"
+            )
 
     def fetch(self, first, count):
         filled, expected = self.room(), _shapes(self.example)

@@ -1,5 +1,7 @@
 """The start of a run: up to 100 tries for a finite one, and errors that say what is wrong where none is found."""
 
+from typing import NamedTuple
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -7,7 +9,7 @@ import numpy as np
 from jax.tree_util import Partial
 from jaxtyping import Array, Bool, Float, Int, Key
 
-from gadabout.api.positions import Layout
+from gadabout.layout import Layout
 from gadabout.target import LogDensityError, Point, Target
 
 
@@ -21,8 +23,16 @@ class Found(eqx.Module):
     tries: Int[Array, " chains"]
 
 
+class Starts(NamedTuple):
+    """Where chains may start: a function (key, chain) of flat positions, how often it is worth asking, the layout."""
+
+    propose: Partial
+    tries: int
+    layout: Layout
+
+
 def find_start(
-    target: Target, propose: Partial, tries: int, layout: Layout, num_chains: int, order: int, key: Key[Array, ""]
+    target: Target, starts: Starts, num_chains: int, order: int, key: Key[Array, ""]
 ) -> Float[Array, "chains n"]:
     """Positions (num_chains, n) at which the log density and its first `order` derivatives are finite.
 
@@ -31,6 +41,7 @@ def find_start(
         ValueError: if it cannot be evaluated or differentiated, or is not finite after `tries` tries; the message
             names the leaf, and whether the value, the gradient or the second derivative failed.
     """
+    propose, tries, layout = starts
     shapes = ", ".join(f"{name}: {shape}" for name, shape in zip(layout.names, layout.shapes, strict=True))
     try:
         found = _search(target, propose, jnp.asarray(tries), num_chains, order, key)
@@ -54,7 +65,7 @@ def find_start(
             ) from error
         raise ValueError(
             f"logdensity failed on a position with {shapes}: {type(error).__name__}: {_first_line(error)}; check "
-            f"the shapes of init and data (one position per chain needs a leading axis of num_chains = {num_chains})"
+            "the shapes of init and data"
         ) from error
     _check(found, layout, order)
     return found.x

@@ -1,0 +1,173 @@
+"""Chunk after chunk: one is computed while the records of the one before it are stored and told of."""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import jax
+import numpy as np
+from jax.sharding import Mesh
+
+from gadabout.driver import loop
+from gadabout.driver.checkpoint import Account
+from gadabout.driver.progress import Progress
+from gadabout.driver.records import Records
+from gadabout.driver.until import Until
+from gadabout.minibatch import AbstractFeed
+from gadabout.sampler import Sampler
+from gadabout.target import Target
+
+SECONDS_PER_CHUNK = 0.2
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What is asked of a run; `mesh` has one axis, over which chains are laid."""
+
+    num_chains: int
+    num_warmup: int
+    num_draws: int
+    thinning: int = 1
+    pooled: bool = True
+    until: Until | None = None
+    mesh: Mesh | None = None
+
+
+@dataclass(frozen=True)
+class Segment:
+    """What a chunk is a part of: a stage of `total` iterations, `done` of them made; `end` is the next stop in it."""
+
+    stage: str
+    done: int
+    end: int
+    total: int
+    adapt: bool
+    warmup: bool
+
+
+class Chunk(NamedTuple):
+    """A chunk that was sent off: of which segment, its length, its buffers and its sums, and when."""
+
+    segment: Segment
+    length: int
+    buffer: dict[str, jax.Array]
+    tally: loop.Tally
+    sent: float
+
+
+class Pipeline:
+    """Sends chunks off, waits for them, stores what they record, and keeps the account of what they cost."""
+
+    def __init__(
+        self,
+        target: Target,
+        settings: Settings,
+        records: Records,
+        observers: Sequence[Callable[[Progress], object]],
+        began: float,
+        feed: AbstractFeed | None,
+    ):
+        self.target, self.settings, self.records = target, settings, records
+        self.observers, self.began, self.feed = observers, began, feed
+        self.account = Account({"compile": 0.0, "warmup": 0.0, "sampling": 0.0}, 0, 0, 1)
+        self.failure: str | None = None
+        self.t = 0
+        """iterations sent off since the run's start"""
+        self._mark = began
+        self._pending: Chunk | None = None
+
+    def chunk(self, sampler: Sampler, run: loop.Run, segment: Segment) -> tuple[loop.Run, int]:
+        """The next chunk of a segment: the run, still being computed, and its iterations."""
+        recorded = self.records.shapes(sampler, self.target, run, segment.adapt, segment.warmup)
+        run, ahead = self.send(sampler, run, segment, self._length(run, recorded, segment), tuple(recorded))
+        self.store()
+        self._pending = ahead if ahead.length else None
+        return run, ahead.length
+
+    def send(
+        self, sampler: Sampler, run: loop.Run, segment: Segment, length: int, fields: tuple[str, ...], thinning: int = 0
+    ) -> tuple[loop.Run, Chunk]:
+        """Sends one chunk off and returns at once. Where batches end the chunk is shorter, and the last one."""
+        thinning, batches = thinning or self.settings.thinning, None
+        if self.feed is not None:
+            batches, found = self.feed.chunk(self.t, length)
+            if found < length:
+                self.failure = f"the iterator of batches ended after {self.t + found} iterations"
+                length = found
+        sent = time.perf_counter()
+        offset = segment.done % thinning
+        run, buffer, tally = loop.advance(
+            sampler, self.target, run, length, thinning, segment.adapt, fields,
+            offset=offset, batches=batches, mesh=self.settings.mesh,
+        )  # fmt: skip
+        self.t += length
+        return run, Chunk(segment, length, buffer, tally, sent)
+
+    def wait(self) -> None:
+        """Waits for the chunk under way, and sets the length of the next by its time."""
+        chunk = self._pending
+        if chunk is not None:
+            jax.block_until_ready((chunk.buffer, chunk.tally))
+            elapsed = time.perf_counter() - chunk.sent
+            longest = max(1, min(4 * self.account.chunk, int(chunk.length * SECONDS_PER_CHUNK / elapsed)))
+            self.account = replace(self.account, chunk=longest)
+
+    def store(self) -> None:
+        """Stores the records of the chunk under way once it is done, adds it to the account, and tells of it."""
+        chunk, self._pending = self._pending, None
+        if chunk is None:
+            return
+        jax.block_until_ready(chunk.tally)
+        elapsed, segment = time.perf_counter() - chunk.sent, chunk.segment
+        done = segment.done + chunk.length
+        kept = self.records.store(
+            chunk.buffer, segment.warmup, done, chunk.length, segment.total, self.settings.thinning
+        )
+        self._judge(chunk, kept)
+        gradients = int(np.sum(np.asarray(chunk.tally.gradient_evaluations), dtype=np.int64))
+        self.clock("warmup" if segment.warmup else "sampling")
+        iterations, gradients = self.account.iterations + chunk.length, self.account.gradient_evaluations + gradients
+        self.account = replace(self.account, iterations=iterations, gradient_evaluations=gradients)
+        acceptance = float(np.mean(np.asarray(chunk.tally.acceptance))) / chunk.length
+        since, speed = time.perf_counter() - self.began, chunk.length / elapsed
+        for observer in self.observers:
+            observer(Progress(segment.stage, done, segment.total, acceptance, gradients, since, speed))
+
+    def clock(self, name: str) -> None:
+        """Puts the time since the last call to an account: "compile", "warmup" or "sampling"."""
+        now = time.perf_counter()
+        self.account.seconds[name] += now - self._mark
+        self._mark = now
+
+    def every(self, run: loop.Run, adapt: bool) -> int | None:
+        """Iterations between two questions whether draws are enough: whole draws and whole blocks."""
+        if self.settings.until is None:
+            return None
+        block = loop.block_of(run, adapt)
+        return self.settings.thinning * -(-self.settings.until.every // block) * block
+
+    def _length(self, run: loop.Run, recorded: dict, segment: Segment) -> int:
+        """As long as the time of the last chunk says, and as a buffer, the batches and the next question allow."""
+        block, thinning = loop.block_of(run, segment.adapt), self.settings.thinning
+        room = thinning * loop.buffer_length(recorded, block) - segment.done % thinning
+        left = segment.end - segment.done
+        length = min(self.account.chunk, left, room)
+        if self.feed is not None:
+            length = min(length, self.feed.capacity)
+        every = self.every(run, segment.adapt)
+        if every is not None and not segment.warmup:
+            length = min(length, every - segment.done % every)
+        return length if length == left else max(block, length // block * block)
+
+    def _judge(self, chunk: Chunk, kept: int) -> None:
+        """Notes a chunk in which a position became infinite or NaN: the run cannot go on after it."""
+        if np.all(chunk.tally.finite):
+            return
+        lost = np.flatnonzero(~np.asarray(chunk.tally.finite)).tolist()
+        chains = "all chains" if len(lost) == np.size(chunk.tally.finite) else f"chains {lost}"
+        before = (chunk.segment.done // self.settings.thinning) + kept
+        self.failure = (
+            f"the positions of {chains} are infinite or NaN since the {chunk.segment.stage} stage; "
+            f"{before} draws of that stage are kept: use a smaller step size, or another start"
+        )
