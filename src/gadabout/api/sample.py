@@ -79,11 +79,11 @@ def sample(
     check_function("logdensity", logdensity)
     sampler = checked_sampler(gad_mala() if sampler is None else sampler)
     num_warmup = sampler.num_warmup if num_warmup is None else num_warmup
-    check_whole("num_chains", num_chains)
-    check_whole("num_warmup", num_warmup, 0)
-    check_whole("num_draws", num_draws)
-    check_whole("thinning", thinning)
-    check_whole("seed", seed, 0, 2**32 - 1)
+    num_chains = check_whole("num_chains", num_chains)
+    num_warmup = check_whole("num_warmup", num_warmup, 0)
+    num_draws = check_whole("num_draws", num_draws)
+    thinning = check_whole("thinning", thinning)
+    seed = check_whole("seed", seed, 0, 2**32 - 1)
     check_one_of("adapt", adapt, ("pooled", "per-chain"))
     destination = None if out is None else check_destination(out)
     if batches is None:
