@@ -1,9 +1,11 @@
 """Checks of arguments: what passes, as what type; what does not, by which error; and what the message says."""
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
+import gadabout as gad
 from gadabout.algorithms import hmc
 from gadabout.checks import LARGEST, check_function, check_one_of, check_positive, check_probability, check_whole
 from gadabout.cli.counts import whole
@@ -91,8 +93,14 @@ def test_functions():
         check_function("f", None, "(key, position)")
 
 
-def test_recipes_take_whole_numbers_of_numpy():
+def test_whole_numbers_of_numpy_are_taken_as_pythons():
     assert hmc(np.int64(3), steps_jitter=np.int32(2)).name == "hmc"
+    key, target = jax.random.key(0), gad.Target(lambda x: -0.5 * x @ x)
+    q = gad.Gaussian(jnp.zeros(2), gad.Diagonal(jnp.ones(2)))
+    numpys, pythons = (gad.monte_carlo.importance(key, q, target, kind(40)) for kind in (np.int64, int))
+    np.testing.assert_array_equal(numpys.draws, pythons.draws)
+    posterior = gad.Minibatches(lambda x: x * 0, lambda x, rows: rows * x, np.ones(9), batch_size=np.int64(4))
+    assert type(posterior.batch_size) is int
 
 
 @pytest.mark.parametrize(

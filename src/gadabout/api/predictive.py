@@ -48,7 +48,7 @@ def predictive(
         ValueError, TypeError: if there are no draws or rows, or arguments are not what they should be.
     """
     check_function("function", function)
-    check_whole("draws_at_once", draws_at_once)
+    draws_at_once = check_whole("draws_at_once", draws_at_once)
     positions = _positions(draws)
     num_draws = jax.tree.leaves(positions)[0].shape[0]
     leaves = jax.tree.leaves(rows)

@@ -58,14 +58,13 @@ class Minibatches(AbstractModel):
         if self.comes_in_batches:
             if num_rows is None or batch_size is not None:
                 raise ValueError("an iterator of batches needs num_rows, their total number, and takes no batch_size")
-            check_whole("num_rows", num_rows)
-            self.rows, self.num_rows, self.batch_size = rows, num_rows, None
+            self.rows, self.num_rows, self.batch_size = rows, check_whole("num_rows", num_rows), None
             return
         if num_rows is not None:
             raise ValueError(f"num_rows is for an iterator of batches only, got {num_rows} beside arrays; leave it out")
         self.rows, self.num_rows = _checked(rows)
-        self.batch_size = min(100, self.num_rows) if batch_size is None else batch_size
-        check_whole("batch_size", self.batch_size, 1, self.num_rows)
+        batch_size = min(100, self.num_rows) if batch_size is None else batch_size
+        self.batch_size = check_whole("batch_size", batch_size, 1, self.num_rows)
 
     def log_density(self, position: PyTree, rows: PyTree) -> Float[Array, ""]:
         """log π of a position on the rows given, for exact samplers: `sample(p.log_density, init, data=rows)`."""
@@ -100,7 +99,7 @@ class Minibatches(AbstractModel):
 
         Its rate falls linearly from `learning_rate` to zero, β₁ = 0.9, β₂ = 0.999. `init` is one position.
         """
-        check_whole("num_iterations", num_iterations)
+        num_iterations = check_whole("num_iterations", num_iterations)
         position = jax.tree.map(lambda leaf: jnp.asarray(leaf, dtype=float), init)
         zeros = jax.tree.map(jnp.zeros_like, position)
         feed, state, t = self.feed(seed), (position, zeros, zeros), 0

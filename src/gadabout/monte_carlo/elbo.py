@@ -50,7 +50,7 @@ class GaussianFit:
 
 def elbo(key: Key[Array, ""], distribution: AbstractDistribution, target: Target, num_draws: int) -> Estimate:
     """E_q[log π − log q] with standard error, −∞ where a draw has no weight; ValueError for < 2 draws."""
-    check_whole("num_draws", num_draws, 2)
+    num_draws = check_whole("num_draws", num_draws, 2)
     return lower_bound(_log_weights(key, distribution, target, num_draws))
 
 
@@ -82,8 +82,8 @@ def fit_gaussian(
         TypeError: if the factor of `start` is neither `Cholesky` nor `Diagonal`.
         ValueError: if a setting is out of range, or no draw is finite at the start or the end.
     """
-    check_whole("num_steps", num_steps, 1)
-    check_whole("num_draws", num_draws, 2)
+    num_steps = check_whole("num_steps", num_steps, 1)
+    num_draws = check_whole("num_draws", num_draws, 2)
     if not 0 < step_size <= 1:
         raise ValueError(f"step_size must lie in (0, 1], got {step_size}")
     check_one_of("factor", factor, ("dense", "diagonal"))

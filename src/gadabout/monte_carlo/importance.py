@@ -129,7 +129,7 @@ def importance(key: Key[Array, ""], distribution: AbstractDistribution, target: 
     Warns:
         UserWarning: if k̂ > 0.7, or cannot be told, with the remedy; the text is kept in the result's `warnings`.
     """
-    check_whole("num_draws", num_draws, 2)
+    num_draws = check_whole("num_draws", num_draws, 2)
     draws, log_weights = map(np.array, _weigh(key, distribution, target, num_draws))
     usable = log_weights < np.inf  # neither +∞ nor NaN
     log_weights[~usable] = -np.inf

@@ -50,7 +50,7 @@ def plain(
     Raises:
         ValueError: if `num_draws` is out of range.
     """
-    check_whole("num_draws", num_draws, 2)
+    num_draws = check_whole("num_draws", num_draws, 2)
     sample = distribution.sample if isinstance(distribution, AbstractDistribution) else distribution
     return average(evaluate(f, jax.vmap(sample)(jax.random.split(key, num_draws))))
 

@@ -91,9 +91,9 @@ def rejection(
         EnvelopeViolated: if log π − log q exceeds `log_envelope`, or is not a number, at any proposed point.
         ProposalLimit: if `max_proposals` were not enough; the error keeps what was drawn.
     """
-    check_whole("num_draws", num_draws, 2)
-    check_whole("max_proposals", max_proposals, 2)
-    check_whole("batch_size", batch_size, 1)
+    num_draws = check_whole("num_draws", num_draws, 2)
+    max_proposals = check_whole("max_proposals", max_proposals, 2)
+    batch_size = check_whole("batch_size", batch_size, 1)
     if not np.isfinite(log_envelope):
         raise ValueError(f"log_envelope must be a finite number, got {log_envelope}")
     envelope = jnp.asarray(log_envelope, dtype=float)

@@ -75,13 +75,10 @@ def smc(
     Warns:
         UserWarning: if a stage accepted less than 5 % of its moves; the text is kept in the result's `warnings`.
     """
-    check_whole("num_particles", num_particles, 2 * distribution.dim + 1)
-    for argument, value, lowest in (
-        ("num_moves", num_moves, 1),
-        ("num_adapt", num_adapt, 0),
-        ("max_stages", max_stages, 1),
-    ):
-        check_whole(argument, value, lowest)
+    num_particles = check_whole("num_particles", num_particles, 2 * distribution.dim + 1)
+    num_moves = check_whole("num_moves", num_moves)
+    num_adapt = check_whole("num_adapt", num_adapt, 0)
+    max_stages = check_whole("max_stages", max_stages)
     check_probability("ess_share", ess_share, "0.5 is usual")
     sampler = mala(step_size=0.2, step_size_rule="dual-averaging") if sampler is None else sampler
     bridge = Bridge(distribution, target)
