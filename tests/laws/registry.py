@@ -74,7 +74,7 @@ def two_coordinates(key, x, data=None):
 
 
 CENTRE = jnp.array([0.0, 0.5, 0.6])
-WIDTH = gad.Diagonal(jnp.array([1.2, 1.6, 1.5]))
+WIDTH = gad.factors.Diagonal(jnp.array([1.2, 1.6, 1.5]))
 MEANS = jnp.array([[-0.7, 1.0, 0.5], [0.8, -0.2, 0.6]])
 
 SAMPLERS = {
@@ -108,8 +108,8 @@ SAMPLERS = {
     "reprojected-gad-mala": gad.reprojected(gad.gad_mala(scale=0.8)),
     # Metropolis–Hastings for any proposal, independence, mixtures, Gibbs and composition
     "metropolis-hastings": gad.metropolis_hastings(uneven_walk, uneven_walk_log_density),
-    "independence": gad.independence(gad.Gaussian(CENTRE, WIDTH)),
-    "independence-student": gad.independence(gad.StudentT(CENTRE, WIDTH, jnp.asarray(5.0))),
+    "independence": gad.independence(gad.proposals.Gaussian(CENTRE, WIDTH)),
+    "independence-student": gad.independence(gad.proposals.StudentT(CENTRE, WIDTH, jnp.asarray(5.0))),
     "mixture-independence": gad.mixture_independence(2, scale=1.3, means=MEANS),
     "mixture-independence-for-ever": gad.mixture_independence(2, scale=1.3, adapt_for_ever=True),
     "mixture-walk": gad.mixture_walk(2, step_size=0.8, scale=0.9, means=MEANS),
@@ -123,8 +123,8 @@ SAMPLERS = {
 }
 
 UNADJUSTED = {
-    "psgld": gad.psgld(gad.polynomial(0.5, 10.0, 0.6)),
-    "sgnht": gad.sgnht(gad.polynomial(0.1, 10.0, 0.6)),
+    "psgld": gad.psgld(gad.minibatch.polynomial(0.5, 10.0, 0.6)),
+    "sgnht": gad.sgnht(gad.minibatch.polynomial(0.1, 10.0, 0.6)),
 }
 """Samplers that never reject and are not exact: all laws are theirs but invariance and repeated states.
 

@@ -101,11 +101,11 @@ def test_no_key_is_used_twice(name):
 
 
 def test_the_key_reuse_check_finds_a_planted_reuse():
-    class Reusing(gad.RandomWalk):
+    class Reusing(gad.proposals.RandomWalk):
         def noise(self, key, here):
             return jax.random.normal(key, here.x.shape) + jax.random.uniform(key, here.x.shape)
 
-    kernel = gad.Metropolis(Reusing(gad.Diagonal(jnp.ones(3))))
+    kernel = gad.kernels.Metropolis(Reusing(gad.factors.Diagonal(jnp.ones(3))))
     target = gad.Target(law_target.log_density)
     with jax.debug_key_reuse(True), pytest.raises(jax.errors.KeyReuseError, match="consumed"):
         jax.jit(lambda key: kernel.step(key, kernel.init(jnp.zeros(3), target), target)[0])(jax.random.key(0))

@@ -86,16 +86,16 @@ class Deaf(RandomWalk):
 @pytest.mark.parametrize(
     "proposal",
     [
-        NoReverseDrift(gad.Diagonal(0.8 * jnp.ones(3))),
-        HalfCorrection(gad.Diagonal(0.8 * jnp.ones(3))),
-        OneSidedLeapfrog(gad.Diagonal(jnp.ones(3)), jnp.asarray(0.7), 1),
+        NoReverseDrift(gad.factors.Diagonal(0.8 * jnp.ones(3))),
+        HalfCorrection(gad.factors.Diagonal(0.8 * jnp.ones(3))),
+        OneSidedLeapfrog(gad.factors.Diagonal(jnp.ones(3)), jnp.asarray(0.7), 1),
         Narrowing(jnp.asarray(0.4), jnp.asarray(-0.3)),
-        Deaf(gad.Diagonal(0.8 * jnp.ones(3))),
+        Deaf(gad.factors.Diagonal(0.8 * jnp.ones(3))),
     ],
     ids=lambda proposal: type(proposal).__name__,
 )
 def test_planted_bugs_are_found(proposal):
     sampler = eqx.tree_at(
-        lambda s: s.make_kernel, gad.rwm(), lambda n: gad.Metropolis(proposal), is_leaf=lambda x: x is None
+        lambda s: s.make_kernel, gad.rwm(), lambda n: gad.kernels.Metropolis(proposal), is_leaf=lambda x: x is None
     )
     assert largest_z(sampler) > THRESHOLD

@@ -20,7 +20,7 @@ def log_joint(w, data):
 
 
 TARGET = gad.Target(log_joint, (jnp.asarray(X), jnp.asarray(Y)))
-START = gad.Gaussian(jnp.zeros(4), gad.Diagonal(jnp.full(4, PRIOR)))
+START = gad.proposals.Gaussian(jnp.zeros(4), gad.factors.Diagonal(jnp.full(4, PRIOR)))
 
 PRECISION = X.T @ X / NOISE**2 + np.eye(4) / PRIOR**2
 COVARIANCE = np.linalg.inv(PRECISION)

@@ -85,7 +85,7 @@ def test_reprojection_mends_adaptive_metropolis_from_a_bad_start():
     """
     gaussian = lambda x: -0.5 * x @ x
     start = 1_000 * jnp.asarray([0.1, -0.4, 0.6, 0.3, -0.6]) / jnp.sqrt(0.98)
-    inner = gad.haario(gain=gad.PowerGain(1.0, 1.0, 1.0))
+    inner = gad.haario(gain=gad.adaptations.PowerGain(1.0, 1.0, 1.0))
     starts = jnp.tile(start, (CHAINS, 1))
 
     stalled = draw(gaussian, starts, inner)
@@ -94,7 +94,7 @@ def test_reprojection_mends_adaptive_metropolis_from_a_bad_start():
     assert np.nanmax(diagnostics.rhat(x)) > 1.3
     assert np.abs((x**2).mean((0, 1)) - 1).max() > 0.3
 
-    safe = gad.reprojected(inner, bound=10.0, growth=1.01, level=level, reset=gad.stay_within(2_000.0))
+    safe = gad.reprojected(inner, bound=10.0, growth=1.01, level=level, reset=gad.adaptations.stay_within(2_000.0))
     mended = draw(gaussian, starts, safe)
     x, trace = mended["posterior"]["x"].values, mended["warmup_sample_stats"]
     assert float(mended["sample_stats"]["acceptance_rate"].mean()) > 0.05

@@ -70,7 +70,7 @@ def test_pooled_chains_learn_with_less_noise():
     assert distance(8) < 0.6 * distance(1)
 
 
-class WrongSign(gad.Langevin):
+class WrongSign(gad.proposals.Langevin):
     """Bug: the gradient of the log-ratio with its sign turned."""
 
     def move_and_pullback(self, noise, here, target):
@@ -79,7 +79,7 @@ class WrongSign(gad.Langevin):
 
 
 def test_a_turned_sign_does_not_learn():
-    sampler = gad.gad(WrongSign(gad.Cholesky(0.07 * jnp.eye(2))), target_acceptance=0.55)
+    sampler = gad.gad(WrongSign(gad.factors.Cholesky(0.07 * jnp.eye(2))), target_acceptance=0.55)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # its chain may stand still, and says so
         problem, tree = run("correlated-2d", sampler, num_warmup=20_000)

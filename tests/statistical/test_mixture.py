@@ -97,7 +97,7 @@ def test_statistics_are_the_dense_formulas():
     np.testing.assert_allclose(renewed.covariances, s2 / s0[:, None, None] - outer(s1 / s0[:, None]), rtol=1e-10)
 
 
-class Deaf(gad.Independent):
+class Deaf(gad.proposals.Independent):
     """Bug: the ratio of the proposal's densities is left out, so that the draws follow π q."""
 
     def move(self, noise, here, target):
@@ -106,7 +106,7 @@ class Deaf(gad.Independent):
 
 def test_a_planted_bug_is_found():
     right = gad.mixture_independence(2)
-    kernel = lambda n: gad.Metropolis(Deaf(right.make_kernel(n).proposal.distribution))
+    kernel = lambda n: gad.kernels.Metropolis(Deaf(right.make_kernel(n).proposal.distribution))
     _, x, share = run(eqx.tree_at(lambda s: s.make_kernel, right, kernel, is_leaf=lambda leaf: leaf is None))
     left = x[x.sum(-1) < 0] + 4
     assert abs(share - 0.3) > 0.02 or abs((left**2).mean() - 1) > 0.1

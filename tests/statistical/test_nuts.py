@@ -13,7 +13,7 @@ CHAINS, ITERATIONS, THRESHOLD = 20_000, 4, 4.5
 SIGMA = jnp.array([[1.0, 0.7, 0.2], [0.7, 1.0, 0.1], [0.2, 0.1, 0.5]])
 L = jnp.linalg.cholesky(SIGMA)
 MEAN = jnp.array([0.5, -1.0, 0.0])
-SETTINGS = {"unit": (gad.Diagonal(jnp.ones(3)), 0.7), "dense": (gad.Cholesky(L), 1.3)}
+SETTINGS = {"unit": (gad.factors.Diagonal(jnp.ones(3)), 0.7), "dense": (gad.factors.Cholesky(L), 1.3)}
 
 
 def moments(x):

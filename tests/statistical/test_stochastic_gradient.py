@@ -222,7 +222,7 @@ class NaiveHamiltonian(StochasticHamiltonian):
 
 
 def planted(kernel, step_size, *numbers):
-    make = Partial(_make, kernel, gad.constant(step_size), *map(jnp.asarray, numbers))
+    make = Partial(_make, kernel, gad.minibatch.constant(step_size), *map(jnp.asarray, numbers))
     return gad.Sampler("planted", make, Together(()), bias="planted")
 
 

@@ -51,7 +51,7 @@ class ByTheState(AbstractAdaptation):
 
 
 def sampler(adaptation=None, **settings):
-    make_kernel = lambda n: gad.Metropolis(Flip(jnp.asarray(0.2)))
+    make_kernel = lambda n: gad.kernels.Metropolis(Flip(jnp.asarray(0.2)))
     return gad.Sampler("two-state", make_kernel, adaptation or ByTheState(), **settings)
 
 

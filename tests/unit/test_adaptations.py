@@ -21,8 +21,8 @@ def the_factor(kernel):
 
 @pytest.mark.parametrize("as_written", [True, False])
 def test_cholesky_moments_equal_the_dense_formulas(as_written):
-    kernel = gad.Metropolis(gad.RandomWalk(gad.Cholesky(LOWER)))
-    adaptation = gad.CholeskyMoments(as_written, 0.01, 0.02, 100.0, the_factor)
+    kernel = gad.kernels.Metropolis(gad.proposals.RandomWalk(gad.factors.Cholesky(LOWER)))
+    adaptation = gad.adaptations.CholeskyMoments(as_written, 0.01, 0.02, 100.0, the_factor)
     x = jax.random.normal(jax.random.key(1), (4, 3))
     memory = adaptation.init(kernel, jax.vmap(lambda x: kernel.init(x, TARGET))(jnp.zeros((4, 3))))
     for t in range(3):
@@ -122,8 +122,8 @@ def test_optax_climbs():
 
 
 def test_speed_measure_needs_a_pullback():
-    kernel = gad.Metropolis(gad.RandomWalk(gad.Diagonal(jnp.ones(3))))
-    adaptation = gad.SpeedMeasure(gad.RMSprop(1e-3), 0.25)
+    kernel = gad.kernels.Metropolis(gad.proposals.RandomWalk(gad.factors.Diagonal(jnp.ones(3))))
+    adaptation = gad.adaptations.SpeedMeasure(gad.adaptations.RMSprop(1e-3), 0.25)
     state = kernel.init(jnp.zeros(3), TARGET)
     after, info = kernel.step(jax.random.key(0), state, TARGET)
     assert isinstance(info, Info)

@@ -9,8 +9,8 @@ import gadabout as gad
 from gadabout.proposals import Barker
 from gadabout.proposals.barker import BarkerNoise
 
-ONE = gad.Diagonal(jnp.asarray([0.7]))
-TWO = gad.Cholesky(jnp.asarray([[0.8, 0.0], [-0.5, 0.6]]))
+ONE = gad.factors.Diagonal(jnp.asarray([0.7]))
+TWO = gad.factors.Cholesky(jnp.asarray([[0.8, 0.0], [-0.5, 0.6]]))
 
 
 def log_density(x):
@@ -29,7 +29,7 @@ def density(y, x, factor):
 
 
 def start(proposal, x):
-    return gad.Metropolis(proposal).init(x, TARGET)
+    return gad.kernels.Metropolis(proposal).init(x, TARGET)
 
 
 @pytest.mark.parametrize("factor", [ONE, TWO], ids=["1-D", "2-D"])

@@ -96,7 +96,7 @@ def test_functions():
 def test_whole_numbers_of_numpy_are_taken_as_pythons():
     assert hmc(np.int64(3), steps_jitter=np.int32(2)).name == "hmc"
     key, target = jax.random.key(0), gad.Target(lambda x: -0.5 * x @ x)
-    q = gad.Gaussian(jnp.zeros(2), gad.Diagonal(jnp.ones(2)))
+    q = gad.proposals.Gaussian(jnp.zeros(2), gad.factors.Diagonal(jnp.ones(2)))
     numpys, pythons = (gad.monte_carlo.importance(key, q, target, kind(40)) for kind in (np.int64, int))
     np.testing.assert_array_equal(numpys.draws, pythons.draws)
     posterior = gad.Minibatches(lambda x: x * 0, lambda x, rows: rows * x, np.ones(9), batch_size=np.int64(4))

@@ -15,16 +15,16 @@ X = jnp.array([0.3, -0.2, 0.5])
 
 
 def walk(scale, n=3):
-    return gad.Metropolis(gad.RandomWalk(gad.Diagonal(scale * jnp.ones(n))))
+    return gad.kernels.Metropolis(gad.proposals.RandomWalk(gad.factors.Diagonal(scale * jnp.ones(n))))
 
 
 def langevin(scale, n=3):
-    return gad.Metropolis(gad.Langevin(gad.Diagonal(scale * jnp.ones(n))))
+    return gad.kernels.Metropolis(gad.proposals.Langevin(gad.factors.Diagonal(scale * jnp.ones(n))))
 
 
 def test_a_cycle_is_its_parts_one_after_another():
     """To the bit, gradients included where a part leaves none behind."""
-    cycle, key = gad.Cycle((walk(0.5), langevin(0.6))), jax.random.key(3)
+    cycle, key = gad.kernels.Cycle((walk(0.5), langevin(0.6))), jax.random.key(3)
     after, info = cycle.step(key, cycle.init(X, TARGET), TARGET)
     keys = jax.random.split(key, 3)
     one, _ = walk(0.5).step(keys[1], walk(0.5).init(X, TARGET), TARGET)
@@ -38,7 +38,7 @@ def test_a_cycle_is_its_parts_one_after_another():
 
 
 def test_a_block_moves_its_coordinates_alone_and_knows_the_whole_density():
-    block = gad.Block(langevin(0.5, 2), [2, 0])
+    block = gad.kernels.Block(langevin(0.5, 2), [2, 0])
     state = block.init(X, TARGET)
     for key in jax.random.split(jax.random.key(0), 10):
         state, info = block.step(key, state, TARGET)
@@ -64,7 +64,7 @@ def test_orders_come_from_the_key_and_parts_from_their_weights():
         def move(self, noise, here, target):
             return target.at(10 * here.x + self.digit), 0.0
 
-    stamps = tuple(gad.Metropolis(Stamp(jnp.asarray(float(d)))) for d in (1, 2, 3))
+    stamps = tuple(gad.kernels.Metropolis(Stamp(jnp.asarray(float(d)))) for d in (1, 2, 3))
     flat = gad.Target(lambda x: 0.0 * x.sum())
     keys = jax.random.split(jax.random.key(8), 6_000)
 
@@ -75,11 +75,11 @@ def test_orders_come_from_the_key_and_parts_from_their_weights():
     def check(counts, p):
         assert np.all(np.abs(counts - 6_000 * p) < 5 * np.sqrt(6_000 * p * (1 - p)))
 
-    digits, counts = ends(gad.Cycle(stamps, random_order=True))
+    digits, counts = ends(gad.kernels.Cycle(stamps, random_order=True))
     assert digits.tolist() == [123, 132, 213, 231, 312, 321]
     check(counts, np.full(6, 1 / 6))
-    assert ends(gad.Cycle(stamps))[0].tolist() == [123]
-    digits, counts = ends(gad.Mix(stamps, [1.0, 2.0, 3.0]))
+    assert ends(gad.kernels.Cycle(stamps))[0].tolist() == [123]
+    digits, counts = ends(gad.kernels.Mix(stamps, [1.0, 2.0, 3.0]))
     assert digits.tolist() == [1, 2, 3]
     check(counts, np.array([1, 2, 3]) / 6)
 
@@ -124,7 +124,7 @@ def test_an_adaptation_in_a_cycle_is_the_adaptation_alone():
 
 def test_what_is_chosen_at_random_cannot_be_learned():
     sampler = gad.Sampler(
-        "mixed", lambda n: gad.Mix((walk(0.5), walk(0.1)), [1.0, 1.0]), gad.OfPart(0, gad.rwm().adaptation)
+        "mixed", lambda n: gad.kernels.Mix((walk(0.5), walk(0.1)), [1.0, 1.0]), gad.adaptations.OfPart(0, gad.rwm().adaptation)
     )
     with pytest.raises(TypeError, match="chosen at random"):
         gad.sample(law_target.log_density, X, sampler=sampler, num_warmup=5, num_draws=5, progress=False)
@@ -164,15 +164,15 @@ def test_errors():
     with pytest.raises(ValueError, match="weights must"):
         gad.mix(gad.rwm(), gad.mala(), weights=[1.0, 0.0])
     with pytest.raises(ValueError, match="weights must"):
-        gad.Mix((walk(1.0),), [1.0, 2.0])
+        gad.kernels.Mix((walk(1.0),), [1.0, 2.0])
     with pytest.raises(ValueError, match="at least one sampler"):
         gad.cycle()
     with pytest.raises(ValueError, match="at least one conditional"):
         gad.gibbs()
     with pytest.raises(ValueError, match="different coordinates"):
-        gad.Block(walk(1.0), [0, 0])
+        gad.kernels.Block(walk(1.0), [0, 0])
     with pytest.raises(ValueError, match="below the position's 3"):
-        gad.Block(walk(1.0, 1), [3]).init(X, TARGET)
+        gad.kernels.Block(walk(1.0, 1), [3]).init(X, TARGET)
     kernel = Gibbs((lambda key, x: x[:1],))
     with pytest.raises(ValueError, match="conditional must return"):
         kernel.step(jax.random.key(0), kernel.init(X, TARGET), TARGET)

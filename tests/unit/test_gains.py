@@ -11,7 +11,7 @@ INFINITE_SUM, SQUARES, WEIGHTED = "Σ γ_k = ∞", "Σ (γ_k² + k^(-1/2) γ_k) 
 
 
 def test_a_power_gain_is_its_formula():
-    gain = gad.PowerGain(0.7, 0.6, 3.0)
+    gain = gad.adaptations.PowerGain(0.7, 0.6, 3.0)
     k = jnp.arange(1, 9)
     np.testing.assert_allclose(gain(k), 0.7 * (k + 3.0) ** -0.6, rtol=1e-14)
 
@@ -19,7 +19,7 @@ def test_a_power_gain_is_its_formula():
 @pytest.mark.parametrize(("c", "a", "k0"), [(0, 0.6, 1), (-1, 0.6, 1), (np.inf, 0.6, 1), (1, np.nan, 1), (1, 0.6, -1)])
 def test_settings_out_of_range_raise(c, a, k0):
     with pytest.raises(ValueError, match=r"coefficient|exponent|offset"):
-        gad.PowerGain(c, a, k0)
+        gad.adaptations.PowerGain(c, a, k0)
 
 
 EXPONENTS = [
@@ -37,7 +37,7 @@ EXPONENTS = [
 
 @pytest.mark.parametrize(("exponent", "violated"), EXPONENTS)
 def test_power_laws_are_judged_exactly(exponent, violated):
-    check(gad.PowerGain(0.5, exponent, 10.0), violated, "its exponent is")
+    check(gad.adaptations.PowerGain(0.5, exponent, 10.0), violated, "its exponent is")
 
 
 CALLABLES = [
@@ -57,10 +57,10 @@ def test_callables_are_judged_by_a_fitted_exponent(gain, violated):
 
 def check(gain, violated, how):
     if not violated:
-        assert gad.check_gains(gain) == []  # a warning would be an error here
+        assert gad.adaptations.check_gains(gain) == []  # a warning would be an error here
         return
     with pytest.warns(UserWarning, match="gain: ") as caught:
-        assert gad.check_gains(gain) == violated
+        assert gad.adaptations.check_gains(gain) == violated
     assert len(caught) == len(violated)
     for warning, condition in zip(caught, violated, strict=True):
         assert condition in str(warning.message)
@@ -75,19 +75,19 @@ def test_the_fitted_exponent():
 @pytest.mark.parametrize("gain", [lambda k: -1.0 / k, lambda k: k * np.nan])
 def test_a_gain_that_is_none_raises(gain):
     with pytest.raises(ValueError, match="finite numbers of at least 0"):
-        gad.check_gains(gain)
+        gad.adaptations.check_gains(gain)
 
 
 @pytest.mark.parametrize("recipe", [gad.haario, gad.haario_scaled, gad.ram])
 def test_recipes_warn_when_they_are_built(recipe):
     with pytest.warns(UserWarning, match="violated"):
-        recipe(gain=gad.PowerGain(0.5, 0.4, 1.0))
+        recipe(gain=gad.adaptations.PowerGain(0.5, 0.4, 1.0))
 
 
 @pytest.mark.parametrize("recipe", [gad.haario, gad.haario_scaled])
 def test_a_covariance_needs_gains_of_at_most_one(recipe):
     with pytest.raises(ValueError, match="at k = 1"):
-        recipe(gain=gad.PowerGain(2.0, 0.6))
+        recipe(gain=gad.adaptations.PowerGain(2.0, 0.6))
 
 
 def test_adapting_for_ever_is_a_choice_that_needs_diminishing_gains():

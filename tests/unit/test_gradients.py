@@ -14,10 +14,10 @@ from tests.laws import law_target
 TARGET = gad.Target(law_target.log_density)
 LOWER = jnp.tril(jax.random.normal(jax.random.key(3), (3, 3)) * 0.3) + 0.7 * jnp.eye(3)
 FACTORS = {
-    "dense": gad.Cholesky(LOWER),
-    "diagonal": gad.Diagonal(jnp.asarray([0.5, 0.8, 1.1])),
-    "scaled dense": gad.Scaled(jnp.asarray(0.6), gad.Cholesky(LOWER)),
-    "scaled diagonal": gad.Scaled(jnp.asarray(0.6), gad.Diagonal(jnp.asarray([0.5, 0.8, 1.1]))),
+    "dense": gad.factors.Cholesky(LOWER),
+    "diagonal": gad.factors.Diagonal(jnp.asarray([0.5, 0.8, 1.1])),
+    "scaled dense": gad.factors.Scaled(jnp.asarray(0.6), gad.factors.Cholesky(LOWER)),
+    "scaled diagonal": gad.factors.Scaled(jnp.asarray(0.6), gad.factors.Diagonal(jnp.asarray([0.5, 0.8, 1.1]))),
 }
 every_factor = pytest.mark.parametrize("kind", FACTORS)
 
@@ -35,7 +35,7 @@ def leaves(gradient):
 
 @every_factor
 @pytest.mark.parametrize("seed", range(3))
-@pytest.mark.parametrize("make", [gad.RandomWalk, gad.Langevin])
+@pytest.mark.parametrize("make", [gad.proposals.RandomWalk, gad.proposals.Langevin])
 def test_closed_form_equals_automatic_differentiation(make, seed, kind):
     proposal = make(FACTORS[kind])
     here, noise = points(proposal, seed, proposal.order)
@@ -66,7 +66,7 @@ def log_ratio(proposal, noise, here, held_gradient=None):
 @pytest.mark.parametrize("exact", [False, True])
 def test_gad_mala_against_the_densities_themselves(exact, seed):
     """Both variants against finite differences of the log-ratio, with ∇ log π(y) held constant for the fast one."""
-    proposal = gad.Langevin(gad.Cholesky(LOWER), exact)
+    proposal = gad.proposals.Langevin(gad.factors.Cholesky(LOWER), exact)
     here, noise = points(proposal, seed, 1)
     there, log_q, pullback = proposal.move_and_pullback(noise, here, TARGET)
     held = None if exact else there.grad
@@ -84,18 +84,18 @@ def test_fast_and_exact_part():
     """Were the switch without effect, the two tests above could not both pass on this target."""
     gradients = []
     for exact in (False, True):
-        proposal = gad.Langevin(gad.Cholesky(LOWER), exact)
+        proposal = gad.proposals.Langevin(gad.factors.Cholesky(LOWER), exact)
         here, noise = points(proposal, 0, 1)
         gradients.append(leaves(proposal.move_and_pullback(noise, here, TARGET)[2](1.0))[0])
     assert np.abs(gradients[0] - gradients[1]).max() > 0.05
 
 
-@pytest.mark.parametrize("make", [gad.RandomWalk, gad.Langevin])
-@pytest.mark.parametrize("factor", [gad.Cholesky, gad.Diagonal])
+@pytest.mark.parametrize("make", [gad.proposals.RandomWalk, gad.proposals.Langevin])
+@pytest.mark.parametrize("factor", [gad.factors.Cholesky, gad.factors.Diagonal])
 def test_one_update_is_the_papers(make, factor):
     """L after one iteration, β after it, and the recorded lower bound, from the paper's formulas."""
-    recipe = {gad.RandomWalk: gad.gad_rwm, gad.Langevin: gad.gad_mala}[make]
-    sampler = recipe(factor={gad.Cholesky: "dense", gad.Diagonal: "diagonal"}[factor], scale=0.9, learning_rate=1e-3)
+    recipe = {gad.proposals.RandomWalk: gad.gad_rwm, gad.proposals.Langevin: gad.gad_mala}[make]
+    sampler = recipe(factor={gad.factors.Cholesky: "dense", gad.factors.Diagonal: "diagonal"}[factor], scale=0.9, learning_rate=1e-3)
     rejections = 0
     for seed in range(12):
         state = sampler.init(jax.random.key(0), TARGET, jnp.asarray([[0.3, -0.2, 1.0]]))
@@ -107,18 +107,18 @@ def test_one_update_is_the_papers(make, factor):
         there, log_q = proposal.move(noise, here, TARGET)
         ratio = there.logp - here.logp + log_q
         g_y = jax.grad(law_target.log_density)(there.x)
-        if make is gad.RandomWalk:
+        if make is gad.proposals.RandomWalk:
             u, v = g_y, noise
         else:
             difference = here.grad - g_y
             u, v = -0.5 * difference, 0.5 * proposal.factor.tmul(difference) + noise
         diagonal = jnp.full(3, 0.9)
-        gradient = (ratio < 0) * (jnp.tril(jnp.outer(u, v)) if factor is gad.Cholesky else u * v)
-        gradient += jnp.diag(1 / diagonal) if factor is gad.Cholesky else 1 / diagonal
+        gradient = (ratio < 0) * (jnp.tril(jnp.outer(u, v)) if factor is gad.factors.Cholesky else u * v)
+        gradient += jnp.diag(1 / diagonal) if factor is gad.factors.Cholesky else 1 / diagonal
         step = 1e-3 * gradient / (1 + jnp.abs(gradient))  # G = ∇² on the first iteration
         (before,), (now,) = jax.tree.leaves(proposal), jax.tree.leaves(after.kernel.proposal)
         np.testing.assert_allclose(now, before + step, rtol=1e-12)
-        alpha_star = 0.25 if make is gad.RandomWalk else 0.55
+        alpha_star = 0.25 if make is gad.proposals.RandomWalk else 0.55
         accepted = bool(record["accepted"][0])
         np.testing.assert_allclose(after.memory.beta, 1 + 0.02 * (accepted - alpha_star), rtol=1e-12)
         np.testing.assert_allclose(record["lower_bound"][0], min(0, ratio) + jnp.log(diagonal).sum(), rtol=1e-10)
@@ -143,7 +143,7 @@ def test_pooled_gradient_is_the_mean_over_chains():
 
 
 def test_rmsprop_first_and_second_step():
-    rule = gad.RMSprop(0.01)
+    rule = gad.adaptations.RMSprop(0.01)
     memory = rule.init(jnp.zeros(2))
     g1, g2 = jnp.asarray([2.0, -1.0]), jnp.asarray([1.0, 3.0])
     step, memory = rule.update(-g1, memory)

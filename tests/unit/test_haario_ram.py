@@ -23,7 +23,7 @@ def steps(sampler, count, chains=3):
 
 
 def test_haario_is_its_formula():
-    gain = gad.PowerGain(0.5, 0.7, 1.0)
+    gain = gad.adaptations.PowerGain(0.5, 0.7, 1.0)
     for k, (before, _, after) in enumerate(steps(gad.haario(gain=gain, regularisation=1e-3), 5), 1):
         gamma, d = 0.5 * (k + 1) ** -0.7, np.asarray(after.position - before.memory.mean)
         mean = before.memory.mean + gamma * d.mean(0)
@@ -37,7 +37,7 @@ def test_haario_is_its_formula():
 
 
 def test_the_global_scale_follows_the_acceptance_rate():
-    gain = gad.PowerGain(0.5, 0.7, 1.0)
+    gain = gad.adaptations.PowerGain(0.5, 0.7, 1.0)
     for k, (before, record, after) in enumerate(steps(gad.haario_scaled(gain=gain), 5), 1):
         was, now = (state.kernel.proposal.factor.variance for state in (before, after))
         np.testing.assert_array_equal(record["step_size"], was)
@@ -58,10 +58,10 @@ def test_the_rank_one_update_is_a_cholesky_factor(step):
 def test_robust_adaptive_metropolis_is_its_formula():
     """One chain to rounding; over several, the mean of the updates up to second order in η."""
     for chains, tolerance in ((1, 1e-12), (4, 2e-4)):
-        gain = gad.PowerGain(0.01, 0.66, 1.0)
+        gain = gad.adaptations.PowerGain(0.01, 0.66, 1.0)
         adaptation = gad.ram(gain=gain).adaptation
         kernel = gad.ram().make_kernel(3)
-        kernel = gad.Metropolis(gad.RandomWalk(gad.Cholesky(jnp.tril(jnp.ones((3, 3))))), kernel.learn)
+        kernel = gad.kernels.Metropolis(gad.proposals.RandomWalk(gad.factors.Cholesky(jnp.tril(jnp.ones((3, 3))))), kernel.learn)
         u = jax.random.normal(jax.random.key(2), (chains, 3))
         alpha = jnp.linspace(1.0, 0.0, chains)
         from gadabout.adaptations.robust import Seen
@@ -77,7 +77,7 @@ def test_robust_adaptive_metropolis_is_its_formula():
 
 
 def test_a_covariance_without_a_factor_leaves_the_factor_alone():
-    sampler = gad.haario(gain=gad.PowerGain(1.0, 1.0), regularisation=0)  # γ_1 = 1: Γ_1 has rank one
+    sampler = gad.haario(gain=gad.adaptations.PowerGain(1.0, 1.0), regularisation=0)  # γ_1 = 1: Γ_1 has rank one
     before, _, after = next(iter(steps(sampler, 1, chains=1)))
     np.testing.assert_array_equal(before.kernel.proposal.factor.base.matrix, after.kernel.proposal.factor.base.matrix)
 

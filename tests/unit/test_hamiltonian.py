@@ -11,7 +11,7 @@ from tests.laws import law_target
 
 GAUSSIAN = gad.Target(lambda x: -0.5 * x @ x)
 CURVED = gad.Target(law_target.log_density)
-L = gad.Cholesky(jnp.asarray([[0.8, 0, 0], [0.3, 0.5, 0], [-0.2, 0.1, 0.6]]))
+L = gad.factors.Cholesky(jnp.asarray([[0.8, 0, 0], [0.3, 0.5, 0], [-0.2, 0.1, 0.6]]))
 X, P = jnp.asarray([0.4, -0.3, 0.7]), jnp.asarray([0.5, -1.1, 0.2])
 
 
@@ -42,7 +42,7 @@ def back(run, xp):
     return flip(run(flip(run(xp))))
 
 
-ONE = gad.Diagonal(jnp.ones(1))
+ONE = gad.factors.Diagonal(jnp.ones(1))
 START = jnp.asarray([1.0, 0.5])
 
 
@@ -96,7 +96,7 @@ def test_euler_is_neither_and_is_refused():
     assert jnp.abs(jnp.linalg.det(jax.jacobian(run)(start)) - 1) > 0.1
     assert jnp.abs(back(run, start) - start).max() > 0.1
     with pytest.raises(TypeError, match="reversible"):
-        gad.Hamiltonian(L, jnp.asarray(0.3), 5, Euler())  # pyright: ignore[reportArgumentType]
+        gad.proposals.Hamiltonian(L, jnp.asarray(0.3), 5, Euler())  # pyright: ignore[reportArgumentType]
 
 
 def test_the_factor_is_a_mass_matrix():
@@ -111,14 +111,14 @@ def test_the_factor_is_a_mass_matrix():
         x = x + h * jnp.linalg.solve(M, p)
         p = p + 0.5 * h * gradient(x)
     kinetic.append(0.5 * p @ Sigma @ p)
-    there, log_q = gad.Hamiltonian(L, jnp.asarray(h), steps).move(P, CURVED.at(X, 1), CURVED)
+    there, log_q = gad.proposals.Hamiltonian(L, jnp.asarray(h), steps).move(P, CURVED.at(X, 1), CURVED)
     np.testing.assert_allclose(there.x, x, rtol=1e-10)
     np.testing.assert_allclose(log_q, kinetic[0] - kinetic[1], rtol=1e-10)
 
 
 @pytest.mark.parametrize("h", [0.2, 0.9])
 def test_mala_is_hmc_with_one_step(h):
-    hmc, mala = gad.Hamiltonian(L, jnp.asarray(h), 1), gad.Langevin(gad.Scaled(jnp.asarray(h**2), L))
+    hmc, mala = gad.proposals.Hamiltonian(L, jnp.asarray(h), 1), gad.proposals.Langevin(gad.factors.Scaled(jnp.asarray(h**2), L))
     here = CURVED.at(X, 1)
     one, one_ratio = hmc.move(P, here, CURVED)
     other, other_ratio = mala.move(P, gad.Point(here.x, here.logp, here.grad, mala.cache(here)), CURVED)
@@ -129,7 +129,7 @@ def test_mala_is_hmc_with_one_step(h):
 def test_the_exact_flow_is_always_accepted_on_its_gaussian():
     mean = jnp.asarray([1.0, -2.0, 0.5])
     target = gad.Target(lambda x: -0.5 * jnp.sum(L.solve(x - mean) ** 2))
-    kernel = gad.Metropolis(gad.Hamiltonian(L, jnp.asarray(0.7), 2, GaussianFlow(mean)))
+    kernel = gad.kernels.Metropolis(gad.proposals.Hamiltonian(L, jnp.asarray(0.7), 2, GaussianFlow(mean)))
     _, info = jax.vmap(lambda k: kernel.step(k, kernel.init(X, target), target))(
         jax.random.split(jax.random.key(0), 99)
     )
@@ -151,7 +151,7 @@ def test_a_drawn_trajectory_is_the_plain_one_of_that_length():
     assert len(np.unique(record["n_steps"])) > 3
     for i, steps in enumerate(record["n_steps"]):
         size = 0.2 * (1 + 0.4 * (2 * noise.for_size[i] - 1))
-        plain = gad.Hamiltonian(proposal.base.factor, size, int(steps))
+        plain = gad.proposals.Hamiltonian(proposal.base.factor, size, int(steps))
         expected, expected_ratio = plain.move(noise.momentum[i], here, CURVED)
         np.testing.assert_allclose(there.x[i], expected.x, rtol=1e-12)
         np.testing.assert_allclose(log_q[i], expected_ratio, rtol=1e-9, atol=1e-12)
@@ -199,7 +199,7 @@ def test_jitter_breaks_the_resonance():
 
 def test_nothing_drawn_leaves_the_fixed_trajectory_as_it_was():
     kernel = gad.hmc(7, step_jitter=0.0).make_kernel(3)
-    assert type(kernel.proposal) is gad.Hamiltonian
+    assert type(kernel.proposal) is gad.proposals.Hamiltonian
     key = jax.random.key(3)
     np.testing.assert_array_equal(kernel.proposal.noise(key, CURVED.at(X, 1)), jax.random.normal(key, (3,)))
 

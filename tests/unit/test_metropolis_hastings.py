@@ -34,8 +34,8 @@ def test_the_ideal_proposal_always_accepts():
 
 
 def test_the_ideal_gaussian_always_accepts():
-    factor = gad.Cholesky(jnp.array([[1.0, 0.0], [0.7, 0.5]]))
-    gaussian = gad.Gaussian(jnp.array([1.0, -2.0]), factor)
+    factor = gad.factors.Cholesky(jnp.array([[1.0, 0.0], [0.7, 0.5]]))
+    gaussian = gad.proposals.Gaussian(jnp.array([1.0, -2.0]), factor)
     info = transitions(gad.independence(gaussian).make_kernel(2), gad.Target(gaussian.log_density), jnp.ones(2))
     np.testing.assert_allclose(info.log_ratio, 0, atol=1e-12)
 
@@ -88,8 +88,8 @@ def test_users_see_their_own_positions_whole_numbers_included():
 
 
 DISTRIBUTIONS = {
-    "gaussian": gad.Gaussian(registry.CENTRE, registry.WIDTH),
-    "student": gad.StudentT(registry.CENTRE, registry.WIDTH, jnp.asarray(5.0)),
+    "gaussian": gad.proposals.Gaussian(registry.CENTRE, registry.WIDTH),
+    "student": gad.proposals.StudentT(registry.CENTRE, registry.WIDTH, jnp.asarray(5.0)),
     "mixture": gad.mixture_independence(2, scale=1.3, means=registry.MEANS).make_kernel(3).proposal.distribution,
 }
 
@@ -97,12 +97,12 @@ DISTRIBUTIONS = {
 @pytest.mark.parametrize("name", DISTRIBUTIONS)
 def test_importance_weights_are_those_of_the_acceptance_ratio(name):
     distribution = DISTRIBUTIONS[name]
-    draws, log_weights = gad.importance_sample(jax.random.key(0), distribution, TARGET, 50)
-    proposal = gad.Independent(distribution)
+    draws, log_weights = gad.proposals.importance_sample(jax.random.key(0), distribution, TARGET, 50)
+    proposal = gad.proposals.Independent(distribution)
     x = TARGET.at(draws[0])
-    kernel = gad.Metropolis(proposal)
+    kernel = gad.kernels.Metropolis(proposal)
     info = transitions(kernel, TARGET, x.x)
-    log_weight = lambda y: gad.log_importance_weight(distribution, TARGET.at(y))
+    log_weight = lambda y: gad.proposals.log_importance_weight(distribution, TARGET.at(y))
     expected = jax.vmap(log_weight)(info.proposed.x) - log_weights[0]
     np.testing.assert_allclose(info.log_ratio, expected, atol=1e-10)
 
@@ -114,7 +114,7 @@ def test_draws_follow_their_density(name):
     somewhere in the middle of g is found.
     """
     g = gad.Target(lambda x: jnp.sum(-0.5 * (x / 0.8) ** 2 - jnp.log(0.8)))
-    draws, log_weights = gad.importance_sample(jax.random.key(3), DISTRIBUTIONS[name], g, 20_000)
+    draws, log_weights = gad.proposals.importance_sample(jax.random.key(3), DISTRIBUTIONS[name], g, 20_000)
     constant = 0.0
     if name == "student":
         gammaln = jax.scipy.special.gammaln
@@ -128,10 +128,10 @@ def test_draws_follow_their_density(name):
 def test_the_mixture_walks_ratio_is_that_of_the_whole_sum():
     x = jnp.array([0.2, 0.4, 0.1])
     log_normal = lambda d, L: -0.5 * np.sum(np.linalg.solve(L, d) ** 2) - np.log(np.diag(L)).sum()
-    uneven = gad.GaussianMixture(
-        jnp.array([0.3, 0.7]), registry.MEANS, gad.Cholesky(jnp.stack([jnp.eye(3), 0.5 * jnp.eye(3)]))
+    uneven = gad.proposals.GaussianMixture(
+        jnp.array([0.3, 0.7]), registry.MEANS, gad.factors.Cholesky(jnp.stack([jnp.eye(3), 0.5 * jnp.eye(3)]))
     )
-    walk = gad.Metropolis(gad.MixtureWalk(uneven, jnp.asarray(0.8)))
+    walk = gad.kernels.Metropolis(gad.proposals.MixtureWalk(uneven, jnp.asarray(0.8)))
     info = transitions(walk, TARGET, x, 40)
 
     def log_q(y, x):
@@ -152,7 +152,7 @@ def test_the_mixture_walks_ratio_is_that_of_the_whole_sum():
 
 def test_errors():
     with pytest.raises(TypeError, match="leave it out"):
-        gad.metropolis_hastings(gad.RandomWalk(registry.WIDTH), ideal_log_density)
+        gad.metropolis_hastings(gad.proposals.RandomWalk(registry.WIDTH), ideal_log_density)
     with pytest.raises(TypeError, match="proposal must be"):
         gad.metropolis_hastings(3)
     with pytest.raises(ValueError, match="the position has 2"):
@@ -162,7 +162,7 @@ def test_errors():
     with pytest.raises(ValueError, match="the position has 2"):
         gad.mixture_walk(2, means=jnp.zeros((2, 3))).make_kernel(2)
     with pytest.warns(UserWarning, match="violated"):
-        gad.mixture_independence(gain=gad.PowerGain(1.0, 0.4, 10.0))
+        gad.mixture_independence(gain=gad.adaptations.PowerGain(1.0, 0.4, 10.0))
     kernel = gad.metropolis_hastings(lambda key, x: x[:2]).make_kernel(3)
     with pytest.raises(ValueError, match="sample must return"):
         kernel.step(jax.random.key(0), kernel.init(jnp.zeros(3), TARGET), TARGET)

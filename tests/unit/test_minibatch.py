@@ -277,11 +277,11 @@ def test_bad_batches_are_named():
 @pytest.mark.parametrize(
     ("step_size", "violated"),
     [
-        (gad.polynomial(1e-3, 10.0, 0.55), []),
-        (gad.polynomial(1e-3, 10.0, 1.0), []),
-        (gad.polynomial(1e-3, 10.0, 0.5), ["Σ ε_t² < ∞"]),
-        (gad.polynomial(1e-3, 10.0, 1.2), ["Σ ε_t = ∞"]),
-        (gad.constant(1e-3), ["Σ ε_t² < ∞"]),
+        (gad.minibatch.polynomial(1e-3, 10.0, 0.55), []),
+        (gad.minibatch.polynomial(1e-3, 10.0, 1.0), []),
+        (gad.minibatch.polynomial(1e-3, 10.0, 0.5), ["Σ ε_t² < ∞"]),
+        (gad.minibatch.polynomial(1e-3, 10.0, 1.2), ["Σ ε_t = ∞"]),
+        (gad.minibatch.constant(1e-3), ["Σ ε_t² < ∞"]),
         (lambda t: 1e-3 / (1 + t) ** 0.7, []),
         (lambda t: 1e-3 / (1 + t) ** 0.3, ["Σ ε_t² < ∞"]),
         (lambda t: 1e-3 / (1 + t) ** 1.5, ["Σ ε_t = ∞"]),
@@ -290,7 +290,7 @@ def test_bad_batches_are_named():
 def test_step_sizes_are_checked(step_size, violated):
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        assert gad.check_step_sizes(step_size) == violated
+        assert gad.minibatch.check_step_sizes(step_size) == violated
         gad.sgld(step_size)
     messages = [str(warning.message) for warning in caught]
     assert len(messages) == 2 * len(violated)
@@ -298,7 +298,7 @@ def test_step_sizes_are_checked(step_size, violated):
 
 
 def test_a_schedule_is_followed_and_said():
-    tree = run(sampler=gad.sgld(gad.polynomial(1e-2, 5.0, 0.6)), num_warmup=10, num_draws=5)
+    tree = run(sampler=gad.sgld(gad.minibatch.polynomial(1e-2, 5.0, 0.6)), num_warmup=10, num_draws=5)
     np.testing.assert_allclose(tree["sample_stats"]["step_size"][0], 1e-2 * (5.0 + np.arange(11, 16)) ** -0.6)
     assert "vanishes only as fast" in tree.attrs["bias"]
 
@@ -312,7 +312,7 @@ def test_a_schedule_is_followed_and_said():
         lambda: gad.psgld(1e-3, decay=1.0),
         lambda: gad.psgld(1e-3, damping=-1.0),
         lambda: gad.sgnht(1e-3, friction=0.0),
-        lambda: gad.polynomial(-1.0),
+        lambda: gad.minibatch.polynomial(-1.0),
     ],
 )
 def test_settings_out_of_range(make):
@@ -326,7 +326,7 @@ def test_settings_out_of_range(make):
 def test_the_drift_of_the_preconditioner_is_its_derivative():
     """Γ against finite differences of P in one dimension, where random signs square to one."""
     target = gad.Target(lambda x: jnp.sum(-0.25 * x**4 + jnp.sin(x)))
-    kernel = PreconditionedLangevin(gad.constant(1.0), *map(jnp.asarray, (0.9, 1e-3)), jnp.zeros(1), jnp.asarray(False))
+    kernel = PreconditionedLangevin(gad.minibatch.constant(1.0), *map(jnp.asarray, (0.9, 1e-3)), jnp.zeros(1), jnp.asarray(False))
     x, V = jnp.array([0.7]), jnp.array([0.3])
     P = lambda x: 1 / (1e-3 + jnp.sqrt(0.9 * V + 0.1 * jax.grad(target.log_density)(x) ** 2))
     expected = (P(x + 1e-6) - P(x - 1e-6)) / 2e-6

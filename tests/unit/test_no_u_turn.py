@@ -40,9 +40,9 @@ def draws(kernel, x, target=TARGET, keys=KEYS):
 @pytest.mark.parametrize(
     ("factor", "inverse_mass"),
     [
-        (gad.Diagonal(jnp.ones(3)), jnp.ones(3)),
-        (gad.Diagonal(jnp.array([0.5, 1, 2])), jnp.array([0.25, 1, 4])),
-        (gad.Cholesky(L), SIGMA),
+        (gad.factors.Diagonal(jnp.ones(3)), jnp.ones(3)),
+        (gad.factors.Diagonal(jnp.array([0.5, 1, 2])), jnp.array([0.25, 1, 4])),
+        (gad.factors.Cholesky(L), SIGMA),
     ],
     ids=["unit", "diagonal", "dense"],
 )
@@ -71,19 +71,19 @@ def test_it_makes_blackjaxs_moves_from_the_same_keys(factor, inverse_mass):
 def test_a_factor_is_a_change_of_coordinates():
     """With factor L on π, as with the unit factor on π(L z), z = L⁻¹x."""
     white = gad.Target(lambda z: law_target.log_density(L @ z))
-    z, _ = draws(no_u_turn(gad.Diagonal(jnp.ones(3))), jnp.linalg.solve(L, START), white)
-    x, _ = draws(no_u_turn(gad.Cholesky(L)), START)
+    z, _ = draws(no_u_turn(gad.factors.Diagonal(jnp.ones(3))), jnp.linalg.solve(L, START), white)
+    x, _ = draws(no_u_turn(gad.factors.Cholesky(L)), START)
     np.testing.assert_allclose(x, z @ L.T, rtol=1e-9, atol=1e-12)
 
 
 def test_trajectories_end_at_the_depth_limit_that_holds_at_run_time():
-    kernel = no_u_turn(gad.Diagonal(jnp.ones(3)), step_size=1e-4, depth=5)
+    kernel = no_u_turn(gad.factors.Diagonal(jnp.ones(3)), step_size=1e-4, depth=5)
     for depth in (1, 3, 5):
         limited = eqx.tree_at(lambda k: k.max_depth, kernel, jnp.asarray(depth))
         _, record = draws(limited, START, keys=KEYS[:20])
         np.testing.assert_array_equal(record["n_steps"], 2**depth - 1)
         assert record["reached_max_treedepth"].all()
-    _, record = draws(no_u_turn(gad.Diagonal(jnp.ones(3))), START)
+    _, record = draws(no_u_turn(gad.factors.Diagonal(jnp.ones(3))), START)
     assert not record["reached_max_treedepth"].any()
 
 
@@ -100,7 +100,7 @@ def test_warm_up_may_have_a_limit_of_its_own():
 
 def test_a_step_much_too_large_diverges_and_the_chain_stays():
     steep = gad.Target(lambda x: -1e4 * x @ x)
-    x, record = draws(no_u_turn(gad.Diagonal(jnp.ones(3)), step_size=1.0), START, steep)
+    x, record = draws(no_u_turn(gad.factors.Diagonal(jnp.ones(3)), step_size=1.0), START, steep)
     assert record["diverging"].all()
     assert not record["accepted"].any()
     assert not record["nonfinite"].any()
@@ -111,7 +111,7 @@ def test_a_step_much_too_large_diverges_and_the_chain_stays():
 @pytest.mark.parametrize("beyond", [jnp.nan, jnp.inf, -jnp.inf])
 def test_what_is_not_finite_ends_a_trajectory_and_poisons_nothing(beyond):
     wall = gad.Target(lambda x: jnp.where(x[0] > 0.5, beyond, -0.5 * x @ x))
-    x, record = draws(no_u_turn(gad.Diagonal(jnp.ones(3))), START, wall)
+    x, record = draws(no_u_turn(gad.factors.Diagonal(jnp.ones(3))), START, wall)
     assert x[:, 0].max() <= 0.5
     assert 0 < record["nonfinite"].mean() < 1
     np.testing.assert_array_equal(record["nonfinite"], record["diverging"])
@@ -120,7 +120,7 @@ def test_what_is_not_finite_ends_a_trajectory_and_poisons_nothing(beyond):
 
 
 def test_alone_adds_an_axis_to_one_chain_and_vectorises_several():
-    kernel = no_u_turn(gad.Cholesky(L))
+    kernel = no_u_turn(gad.factors.Cholesky(L))
     step = jax.jit(jax.vmap(lambda key, x: kernel.step(key, kernel.init(x, TARGET), TARGET)[0].x))
     three = step(KEYS[:3], jnp.stack([START, 2 * START, -START]))
     one = step(KEYS[:1], START[None])

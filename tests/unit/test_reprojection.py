@@ -30,13 +30,13 @@ def states(sampler, count, starts=STARTS, target=TARGET):
     return run, records
 
 
-GAIN = gad.PowerGain(0.5, 0.6, 1.0)
+GAIN = gad.adaptations.PowerGain(0.5, 0.6, 1.0)
 GROWTH = 1.05
 
 
 def factor_extent(kernel, memory):
     factor = kernel.proposal.factor
-    return extent(factor.base if isinstance(factor, gad.Scaled) else factor, ())
+    return extent(factor.base if isinstance(factor, gad.factors.Scaled) else factor, ())
 
 
 def tight(inner, **settings):
@@ -127,7 +127,7 @@ def test_a_theta_that_is_not_finite_is_outside():
 def test_the_reset_map_is_an_argument():
     """`stay_within`: θ goes home; chains within the radius stay where they are, the others go home."""
     radius = 1.5
-    run, _ = states(tight(gad.haario(gain=GAIN), reset=gad.stay_within(radius)), 80)
+    run, _ = states(tight(gad.haario(gain=GAIN), reset=gad.adaptations.stay_within(radius)), 80)
     stayed, returned = 0, 0
     for after in run[1:]:
         if after.memory.nu == 0:
@@ -176,7 +176,7 @@ class Cemetery(AbstractAdaptation):
 def test_the_basic_sampler_is_stuck_in_its_cemetery_and_the_reprojected_one_is_not():
     """From a start 100 standard deviations out: the mean of θ leaves |μ| ≤ 60, or Γ becomes as wide."""
     target, start = gad.Target(lambda x: -0.5 * x @ x), jnp.full((2, 3), 57.0)
-    inner = gad.haario(gain=gad.PowerGain(1.0, 1.0, 1.0))
+    inner = gad.haario(gain=gad.adaptations.PowerGain(1.0, 1.0, 1.0))
     basic = dataclasses.replace(inner, adaptation=Cemetery(inner.adaptation, 57.1))
     run, records = states(basic, 400, start, target)
     dead = np.array([record["dead"][0] for record in records])
@@ -187,7 +187,7 @@ def test_the_basic_sampler_is_stuck_in_its_cemetery_and_the_reprojected_one_is_n
         np.testing.assert_array_equal(state.position, run[grave].position)
     assert np.linalg.norm(run[-1].position, axis=1).min() > 10
     run, records = states(
-        gad.reprojected(inner, bound=57.1, growth=1.2, reset=gad.stay_within(200.0)), 400, start, target
+        gad.reprojected(inner, bound=57.1, growth=1.2, reset=gad.adaptations.stay_within(200.0)), 400, start, target
     )
     assert 1 <= run[-1].memory.kappa < 30
     assert np.linalg.norm(run[-1].position, axis=1).max() < 6

@@ -336,7 +336,7 @@ def test_bad_settings(match, make):
 
 def test_gad_wants_a_reparametrised_proposal():
     with pytest.raises(TypeError, match="AbstractReparametrised"):
-        gad.gad(gad.Hamiltonian(gad.Diagonal(jnp.ones(2)), jnp.asarray(0.1)))
+        gad.gad(gad.proposals.Hamiltonian(gad.factors.Diagonal(jnp.ones(2)), jnp.asarray(0.1)))
 
 
 def test_positions_of_the_wrong_shape():

@@ -167,7 +167,7 @@ def test_every_learning_stage_of_warm_up_is_finished_once_and_caches_renewed():
         gad.Stage("sampling", None, False),
     )
     sampler = gad.Sampler(
-        "marks", gad.mala(step_size=0.1).make_kernel, gad.Together((Marks(), Marks())), schedule=schedule
+        "marks", gad.mala(step_size=0.1).make_kernel, gad.adaptations.Together((Marks(), Marks())), schedule=schedule
     )
     arguments = {"thinning": 1, "select": lambda *_: True}
     history = drive(sampler, TARGET, begin(sampler), num_warmup=30, num_draws=0, **arguments)

@@ -173,12 +173,12 @@ class Engine:
                 self.progress, self.done = stage.advance(self, self.progress, self.done)
                 if snapshot is not None:
                     self.records.sink.commit(snapshot)
+            self.pipeline.store()
             if self.stage + 1 == len(self.plan.stages):
                 break
             warm = stage.end(self, self.progress)
             self.stage, self.done = self.stage + 1, 0
             self.progress = self.plan.stages[self.stage].begin(self, warm)
-        self.pipeline.store()
         if self.records.sink.durable:
             self.records.sink.commit(self.checkpoint())
         return Completed() if self.pipeline.failure is None else Failed(self.pipeline.failure)
