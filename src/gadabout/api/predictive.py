@@ -1,17 +1,19 @@
 """The posterior predictive: p(y | x, θ) averaged over draws of θ."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-import xarray as xr
 from jaxtyping import Array, PyTree
 
 from gadabout.checks import check_function, check_whole
 from gadabout.diagnostics import positions
+
+if TYPE_CHECKING:
+    import xarray as xr
 
 ROWS = 8_192
 """rows that go to the device at once"""
@@ -19,7 +21,7 @@ ROWS = 8_192
 
 def predictive(
     function: Callable[[Any, Any], Any],
-    draws: xr.DataTree | PyTree,
+    draws: "xr.DataTree | PyTree",
     rows: PyTree,
     *,
     log: bool = True,
@@ -75,6 +77,8 @@ def _summed(function: Callable, positions: PyTree, rows: PyTree, log: bool) -> A
 
 def _positions(draws: Any) -> PyTree:
     """Positions along one leading axis."""
+    import xarray as xr
+
     if isinstance(draws, xr.DataTree):
         draws = positions(draws.children.get("posterior", draws))
     leaves = jax.tree.leaves(draws)

@@ -2,16 +2,17 @@
 
 from datetime import UTC, datetime
 from importlib.metadata import version
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import arviz_base
 import equinox as eqx
 import numpy as np
-import xarray as xr
 
 from gadabout.driver import Ending, Engine, Failed, Interrupted
 from gadabout.model import AbstractModel
 from gadabout.sampler import theta_by_name
+
+if TYPE_CHECKING:
+    import xarray as xr
 
 GROUPS = ("posterior", "sample_stats", "warmup_posterior", "warmup_sample_stats", "log_likelihood")
 
@@ -22,16 +23,19 @@ LAGGING = 0.1
 class RunStopped(RuntimeError):
     """A run could not go on; `result` holds the draws made until then, as `sample` would have returned them."""
 
-    def __init__(self, reason: str, result: xr.DataTree):
+    def __init__(self, reason: str, result: "xr.DataTree"):
         super().__init__(f"{reason}; the draws made until then are in this error's `result`")
         self.result = result
 
 
-def to_datatree(engine: Engine, ending: Ending, model: AbstractModel, attributes: dict[str, Any]) -> xr.DataTree:
+def to_datatree(engine: Engine, ending: Ending, model: AbstractModel, attributes: dict[str, Any]) -> "xr.DataTree":
     """The groups of the sink, `learned` and `observed_data`, with the run's account in the attributes.
 
     `learned` holds θ by its path in the kernel, with a leading chain axis where each chain learned its own.
     """
+    import arviz_base  # takes a while to import, xarray too: only where there is a result
+    import xarray as xr
+
     groups = {name: engine.records.sink.read(name) for name in GROUPS}
     groups = {name: values for name, values in groups.items() if values}
     posterior, stats = groups.get("posterior"), groups.get("sample_stats")
@@ -99,7 +103,9 @@ def warnings_of(ending: Ending, stats: dict[str, np.ndarray]) -> list[str]:
     return found
 
 
-def _learned(engine: Engine) -> xr.Dataset:
+def _learned(engine: Engine) -> "xr.Dataset":
+    import xarray as xr
+
     kernel = engine.settled()
     if kernel is None:
         return xr.Dataset()

@@ -5,10 +5,9 @@ import time
 import warnings
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import jax
-import xarray as xr
 from jaxtyping import PyTree
 
 from gadabout.algorithms import gad_mala
@@ -34,6 +33,9 @@ from gadabout.model import AbstractModel
 from gadabout.sampler import Sampler
 from gadabout.schedule import Plan
 
+if TYPE_CHECKING:
+    import xarray as xr
+
 
 def sample(
     model: AbstractModel | Callable[..., Any],
@@ -54,9 +56,9 @@ def sample(
     until: Until | None = None,
     out: str | os.PathLike | None = None,
     progress: bool = True,
-    warm_start: xr.DataTree | None = None,
+    warm_start: "xr.DataTree | None" = None,
     callback: Callable[[Progress], object] | None = None,
-) -> xr.DataTree:
+) -> "xr.DataTree":
     """Draws from a density known up to a constant.
 
     Args:

@@ -3,10 +3,12 @@
 import os
 import warnings
 from pathlib import Path
-
-import xarray as xr
+from typing import TYPE_CHECKING
 
 from gadabout.files import whole_folder
+
+if TYPE_CHECKING:
+    import xarray as xr
 
 
 def check_destination(out: str | os.PathLike) -> Path:
@@ -26,7 +28,7 @@ def check_destination(out: str | os.PathLike) -> Path:
     return path
 
 
-def save(tree: xr.DataTree, path: Path) -> None:
+def save(tree: "xr.DataTree", path: Path) -> None:
     """Writes the tree as a zarr store, whole or not at all.
 
     Where that fails the draws are not lost with it: the failure joins the tree's own warnings.

@@ -1,15 +1,17 @@
 """What a finished run hands to the next: where its chains stood, and what it learned of the target."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-import xarray as xr
 from jaxtyping import PyTree
 
 from gadabout.factors import Cholesky, Diagonal
 from gadabout.sampler import Learned
+
+if TYPE_CHECKING:
+    import xarray as xr
 
 LARGEST_DENSE = 1_000
 """coordinates up to which the covariance of the draws is kept whole"""
@@ -32,7 +34,7 @@ def learned_from(tree: Any, layout: Any) -> Learned:
     return Learned(jnp.asarray(mean, dtype=float), factor, theta)
 
 
-def last_positions(tree: xr.DataTree, layout: Any, num_chains: int) -> PyTree:
+def last_positions(tree: "xr.DataTree", layout: Any, num_chains: int) -> PyTree:
     """One position for each of `num_chains` chains: where chains stood last, then earlier draws, evenly spread."""
     chains = [np.asarray(tree["posterior"][name].values) for name in layout.names]
     own, draws = chains[0].shape[:2]
@@ -43,6 +45,8 @@ def last_positions(tree: xr.DataTree, layout: Any, num_chains: int) -> PyTree:
 
 def _draws(tree: Any, layout: Any) -> np.ndarray:
     """All draws as flat positions, (draws, n)."""
+    import xarray as xr
+
     if not isinstance(tree, xr.DataTree) or not {"posterior", "learned"} <= set(tree.children):
         raise TypeError(f"warm_start must be a result of gadabout.sample, with its draws, got {type(tree).__name__}")
     parts = []

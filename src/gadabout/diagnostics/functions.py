@@ -1,14 +1,16 @@
 """Diagnostics of any function of the draws: an effective sample size belongs to a function, not to a chain."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 import numpy as np
-import xarray as xr
+
+if TYPE_CHECKING:
+    import xarray as xr
 
 
-def diagnose(tree: xr.DataTree, f: Callable[[Any], Any], *, superchains: int | None = None) -> xr.Dataset:
+def diagnose(tree: "xr.DataTree", f: Callable[[Any], Any], *, superchains: int | None = None) -> "xr.Dataset":
     """Mean, spread, Monte Carlo error, ESS and R-hat of f(position) under the draws of `tree["posterior"]`.
 
     Args:
@@ -26,6 +28,7 @@ def diagnose(tree: xr.DataTree, f: Callable[[Any], Any], *, superchains: int | N
     Raises:
         ValueError: if `superchains` does not divide the number of chains.
     """
+    import xarray as xr
     from arviz_stats.base.array import array_stats  # takes a second to import: only where it is used
 
     values = evaluate(tree, f)
@@ -52,12 +55,12 @@ def diagnose(tree: xr.DataTree, f: Callable[[Any], Any], *, superchains: int | N
     return xr.Dataset({name: (dims, np.asarray(value)) for name, value in table.items()})
 
 
-def evaluate(tree: xr.DataTree, f: Callable[[Any], Any]) -> np.ndarray:
+def evaluate(tree: "xr.DataTree", f: Callable[[Any], Any]) -> np.ndarray:
     """f at every draw, shape (chain, draw, ...)."""
     return np.asarray(jax.jit(jax.vmap(jax.vmap(f)))(positions(tree.children["posterior"])), float)
 
 
-def positions(posterior: xr.DataTree) -> Any:
+def positions(posterior: "xr.DataTree") -> Any:
     """All draws as positions with leading axes (chain, draw): a dict by variable, or the bare array if `x` is alone."""
     draws = {str(name): np.asarray(variable.values) for name, variable in posterior.data_vars.items()}
     return draws["x"] if list(draws) == ["x"] else draws

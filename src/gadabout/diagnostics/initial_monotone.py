@@ -1,7 +1,6 @@
 """Effective sample size as the paper reports it."""
 
 import numpy as np
-from scipy.fft import next_fast_len
 
 MIN_DRAWS = 4
 _BLOCK = 1_000_000  # numbers transformed at once: bounds the memory of the Fourier transforms to some 100 MB
@@ -49,6 +48,8 @@ def _block_ess(draws: np.ndarray) -> np.ndarray:
 
 def _autocorrelation(draws: np.ndarray) -> np.ndarray:
     """Autocorrelations at all lags along the last axis, by the Fourier transform."""
+    from scipy.fft import next_fast_len  # takes a while to import: only where it is used
+
     length = draws.shape[-1]
     centred = draws - draws.mean(axis=-1, keepdims=True)
     centred /= np.abs(centred).max(axis=-1, keepdims=True)  # no underflow or overflow in the squares

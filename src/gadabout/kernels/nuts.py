@@ -1,20 +1,12 @@
 """The No-U-Turn kernel, made of BlackJAX's trajectory building blocks in coordinates whitened by a factor."""
 
 from collections.abc import Callable
-from typing import Any, cast
+from importlib import import_module
+from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from blackjax.mcmc.integrators import IntegratorState
-from blackjax.mcmc.proposal import Proposal
-from blackjax.mcmc.termination import iterative_uturn_numpyro
-from blackjax.mcmc.trajectory import (
-    DynamicExpansionState,
-    Trajectory,
-    dynamic_multiplicative_expansion,
-    dynamic_progressive_integration,
-)
 from jaxtyping import Array, Float, Int
 
 from gadabout.factors import AbstractFactor
@@ -98,23 +90,31 @@ class NoUTurn(AbstractKernel):
         return after, Info(after.logp, rate, moved, finite, statistics=statistics, gradient_evaluations=steps)
 
 
+def _blackjax(module: str) -> Any:
+    """A module of BlackJAX, imported where it is first used: it takes a while. Nothing of it is traced."""
+    with jax.ensure_compile_time_eval():
+        return import_module(f"blackjax.mcmc.{module}")
+
+
 def _trajectory(bits: Array, kernel: NoUTurn, target: Target, here: Point, momentum: Array) -> tuple[Any, Array, Array]:
     """BlackJAX's expansion state at the end of a trajectory, whether it diverged, and whether it turned.
 
     The key goes in as bits, because a batched choice copies what its branches hold.
     """
     start = _phase(here, momentum)
-    energy: Any = _energy(start)
+    energy = _energy(start)
     checkpoints, expand = _blocks(kernel, target)
-    proposal = Proposal(start, energy, 0.0 * energy, -jnp.inf + 0.0 * energy)
-    state = DynamicExpansionState(0, proposal, Trajectory(start, start, momentum, 0), checkpoints)
+    trajectory = _blackjax("trajectory")
+    proposal = _blackjax("proposal").Proposal(start, energy, 0.0 * energy, -jnp.inf + 0.0 * energy)
+    path = trajectory.Trajectory(start, start, momentum, 0)
+    state = trajectory.DynamicExpansionState(0, proposal, path, checkpoints)
     whole, (diverging, turned) = expand(bits, state, energy, kernel.step_size)
     return whole._replace(termination_state=None), diverging, turned
 
 
 def _phase(here: Point, momentum: Float[Array, " n"]) -> Any:
     """BlackJAX's name for a point with a momentum; in the gradient's place stand ∇ log π and Lᵀ ∇ log π."""
-    return IntegratorState(here.x, momentum, cast(Any, here.logp), (here.grad, here.cache))
+    return _blackjax("integrators").IntegratorState(here.x, momentum, here.logp, (here.grad, here.cache))
 
 
 def _energy(state: Any) -> Float[Array, ""]:
@@ -142,9 +142,10 @@ def _turning(left: Any, right: Any, total: Any) -> Any:
 
 def _blocks(kernel: NoUTurn, target: Target) -> tuple[Any, Callable]:
     """The checkpoints of the U-turn criterion before the first step, and the function that expands a trajectory."""
+    trajectory, state = _blackjax("trajectory"), _blackjax("integrators").IntegratorState
     kinetic = lambda momentum, position=None: 0.5 * momentum @ momentum
-    turning, depth, blank = cast(Any, _turning), cast(Any, kernel.max_depth), cast(Any, None)
-    new, update, is_met = iterative_uturn_numpyro(turning)
-    integrate = dynamic_progressive_integration(_leapfrog(kernel, target), kinetic, update, is_met, DIVERGENCE)
-    checkpoints = new(IntegratorState(jnp.zeros(kernel.factor.dim), blank, blank, blank), kernel.deepest)
-    return checkpoints, dynamic_multiplicative_expansion(integrate, turning, depth)
+    new, update, is_met = _blackjax("termination").iterative_uturn_numpyro(_turning)
+    leapfrog = _leapfrog(kernel, target)
+    integrate = trajectory.dynamic_progressive_integration(leapfrog, kinetic, update, is_met, DIVERGENCE)
+    checkpoints = new(state(jnp.zeros(kernel.factor.dim), None, None, None), kernel.deepest)
+    return checkpoints, trajectory.dynamic_multiplicative_expansion(integrate, _turning, kernel.max_depth)
