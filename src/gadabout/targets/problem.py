@@ -1,30 +1,51 @@
-"""A built-in posterior: a log density, its data and what is known of it."""
+"""A built-in posterior: a model with its data, its start, and what is known of it."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Key, PyTree
+
+from gadabout.layout import Layout, layout_of
+from gadabout.model import AbstractModel
+from gadabout.target import Target
 
 
 @dataclass(frozen=True, eq=False)
-class Problem:
-    """A target distribution of dimension `dim`, ready to be sampled.
+class Problem(AbstractModel):
+    """A posterior of the paper, or another Gaussian or regression, as a model: `sample(problem)` draws from it.
 
-    `logdensity(x, data)` takes a position of shape (dim,) and returns log π(x) up to a constant. It is a function of a
-    module and never a closure: other data of the same shape compile nothing anew. `data` is a pytree of JAX arrays in
-    JAX's default float type. `covariance`, of shape (dim, dim), is the true one, or None where it is not known.
+    Args:
+        name: what it is called.
+        description: one line on it.
+        dim: coordinates n of a position, one array of shape (n,).
+        log_density: log π of (x, data), up to a constant. A function of a module and never a closure: other data of
+            the same shape compile nothing anew.
+        data: a pytree of JAX arrays in JAX's default float type.
+        covariance: the true one, shape (n, n); None where it is not known.
     """
 
-    name: str
+    name: str = field()
     description: str
     dim: int
-    logdensity: Callable[[Float[Array, " dim"], Any], Float[Array, ""]]
-    data: Any
-    covariance: np.ndarray | None = None
+    log_density: Callable[[Float[Array, " n"], PyTree], Float[Array, ""]]
+    data: PyTree
+    covariance: Float[np.ndarray, "n n"] | None = None
+    layout: Layout | None = field(init=False, repr=False)
+    dims: Mapping[str, Sequence[str]] = field(init=False, repr=False, default_factory=dict)
+    coords: Mapping[str, Any] = field(init=False, repr=False, default_factory=dict)
+    observed: Mapping[str, Any] = field(init=False, repr=False, default_factory=dict)
 
-    def init(self, key: Array) -> Float[Array, " dim"]:
-        """The paper's start, x₀ ~ N(0, I), of shape (dim,) in JAX's default float type."""
+    def __post_init__(self):
+        object.__setattr__(self, "layout", layout_of(jax.ShapeDtypeStruct((self.dim,), jnp.zeros(0).dtype)))
+
+    @property
+    def target(self) -> Target:
+        return Target(self.log_density, self.data, self.layout)
+
+    def start(self, key: Key[Array, ""]) -> Float[Array, " n"]:
+        """The paper's start, x₀ ~ N(0, I), in JAX's default float type."""
         return jax.random.normal(key, (self.dim,))
