@@ -28,6 +28,8 @@ class Pool(eqx.Module):
 
     def mean(self, tree: PyTree) -> PyTree:
         """Means over the leading axis of every leaf, truth values counting as 0 and 1, and over devices."""
+        if not jax.tree.leaves(tree):
+            return tree
         tree = jax.tree.map(lambda leaf: jnp.asarray(leaf, jnp.result_type(leaf, float)), tree)
         chains = self.size(tree)
         return jax.tree.map(lambda total: total / chains, self.total(tree))
