@@ -104,11 +104,11 @@ def test_parts_of_a_cycle_learn_as_they_do_alone():
 
 
 def test_an_adaptation_in_a_cycle_is_the_adaptation_alone():
-    alone, composed = gad.rwm(step_size=0.5), gad.cycle(gad.rwm(step_size=0.5))
+    alone, composed = gad.rwm(step_size=0.5**0.5), gad.cycle(gad.rwm(step_size=0.5**0.5))
     key = jax.random.key(4)
 
     def learned(sampler, keys):
-        state = sampler.init(key, TARGET, jnp.zeros((3, 3)))
+        state = sampler.init(TARGET, jnp.zeros((3, 3)))
         for k in keys:
             state, _ = sampler.step(k, state, TARGET)
         return eqx.filter(state.kernel, eqx.is_inexact_array), state.position
@@ -124,7 +124,9 @@ def test_an_adaptation_in_a_cycle_is_the_adaptation_alone():
 
 def test_what_is_chosen_at_random_cannot_be_learned():
     sampler = gad.Sampler(
-        "mixed", lambda n: gad.kernels.Mix((walk(0.5), walk(0.1)), [1.0, 1.0]), gad.adaptations.OfPart(0, gad.rwm().adaptation)
+        "mixed",
+        lambda n, learned: gad.kernels.Mix((walk(0.5), walk(0.1)), [1.0, 1.0]),
+        gad.adaptations.OfPart(0, gad.rwm().adaptation),
     )
     with pytest.raises(TypeError, match="chosen at random"):
         gad.sample(law_target.log_density, X, sampler=sampler, num_warmup=5, num_draws=5, progress=False)

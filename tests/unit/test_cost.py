@@ -22,7 +22,7 @@ def every_equation(jaxpr):
 def square_products(sampler, adapt):
     """Products in which an n × n matrix is read or made: matrix by vector, and vector by vector."""
     target = gad.Target(lambda x: -0.5 * x @ x)
-    state = sampler.init(jax.random.key(0), target, jnp.zeros((1, N)))
+    state = sampler.init(target, jnp.zeros((1, N)))
     jaxpr = jax.make_jaxpr(lambda key, state: sampler.step(key, state, target, adapt))(jax.random.key(0), state)
     products = [e for e in every_equation(jaxpr.jaxpr) if e.primitive.name == "dot_general"]
     shapes = [[v.aval.shape for v in (*e.invars, *e.outvars)] for e in products]
@@ -60,7 +60,7 @@ def test_target_evaluations_per_iteration(sampler, adapting, sampling):
     log_density = lambda x: -jnp.sum((rows @ x) ** 4)
     target = gad.Target(log_density)
     one = flops(jax.value_and_grad(log_density), jnp.ones(5))
-    state = sampler.init(jax.random.key(0), target, jnp.zeros((1, 5)))
+    state = sampler.init(target, jnp.zeros((1, 5)))
     for adapt, expected in ((True, adapting), (False, sampling)):
         step = lambda key, state: sampler.step(key, state, target, adapt)  # noqa: B023
         assert flops(step, jax.random.key(0), state) / one == pytest.approx(expected, rel=0.25)

@@ -14,7 +14,7 @@ TARGET = gad.Target(law_target.log_density)
 
 def steps(sampler, count, chains=3):
     """Consecutive (state, record, next state)."""
-    state = sampler.init(jax.random.key(0), TARGET, law_target.draws(jax.random.key(1), chains))
+    state = sampler.init(TARGET, law_target.draws(jax.random.key(1), chains))
     step = jax.jit(lambda key, state: sampler.step(key, state, TARGET))
     for t in range(count):
         after, record = step(jax.random.key(t), state)
@@ -31,7 +31,7 @@ def test_haario_is_its_formula():
         np.testing.assert_allclose(after.memory.mean, mean, rtol=1e-12)
         np.testing.assert_allclose(after.memory.covariance, covariance, rtol=1e-12)
         factor = after.kernel.proposal.factor
-        L = np.sqrt(factor.variance) * factor.base.matrix
+        L = factor.multiplier * factor.base.matrix
         np.testing.assert_allclose(L @ L.T, 2.38**2 / 3 * (covariance + 1e-3 * np.eye(3)), rtol=1e-12)
         np.testing.assert_array_equal(np.triu(L, 1), 0)
 
@@ -39,10 +39,10 @@ def test_haario_is_its_formula():
 def test_the_global_scale_follows_the_acceptance_rate():
     gain = gad.adaptations.PowerGain(0.5, 0.7, 1.0)
     for k, (before, record, after) in enumerate(steps(gad.haario_scaled(gain=gain), 5), 1):
-        was, now = (state.kernel.proposal.factor.variance for state in (before, after))
+        was, now = (state.kernel.proposal.factor.multiplier for state in (before, after))
         np.testing.assert_array_equal(record["step_size"], was)
         error = record["acceptance_rate"].mean() - 0.234
-        np.testing.assert_allclose(now, was * np.exp(0.5 * (k + 1) ** -0.7 * error), rtol=1e-12)
+        np.testing.assert_allclose(now**2, was**2 * np.exp(0.5 * (k + 1) ** -0.7 * error), rtol=1e-12)
 
 
 @pytest.mark.parametrize("step", [0.4, -0.49, 1e-9, 0.0])
@@ -60,13 +60,15 @@ def test_robust_adaptive_metropolis_is_its_formula():
     for chains, tolerance in ((1, 1e-12), (4, 2e-4)):
         gain = gad.adaptations.PowerGain(0.01, 0.66, 1.0)
         adaptation = gad.ram(gain=gain).adaptation
-        kernel = gad.ram().make_kernel(3)
-        kernel = gad.kernels.Metropolis(gad.proposals.RandomWalk(gad.factors.Cholesky(jnp.tril(jnp.ones((3, 3))))), kernel.learn)
+        kernel = gad.ram().kernel(3)
+        kernel = gad.kernels.Metropolis(
+            gad.proposals.RandomWalk(gad.factors.Cholesky(jnp.tril(jnp.ones((3, 3))))), kernel.learn
+        )
         u = jax.random.normal(jax.random.key(2), (chains, 3))
         alpha = jnp.linspace(1.0, 0.0, chains)
-        from gadabout.adaptations.robust import Seen
+        from gadabout.adaptations.robust import NoiseAndRate
 
-        new, memory, _ = adaptation.update(adaptation.init(kernel, None), kernel, None, Seen(u, alpha))
+        new, memory, _ = adaptation.update(adaptation.init(kernel, None), kernel, None, NoiseAndRate(u, alpha))
         w = u / jnp.linalg.norm(u, axis=1)[:, None]
         eta = 3 * 0.01 * 2**-0.66
         M = jnp.eye(3) + eta * jnp.einsum("c,ci,cj->ij", alpha - 0.234, w, w) / chains
@@ -86,7 +88,7 @@ def test_a_covariance_without_a_factor_leaves_the_factor_alone():
 def test_proposals_that_are_not_finite_are_no_poison(recipe):
     target = gad.Target(lambda x: jnp.where(jnp.all(x == 0), 0.0, jnp.nan))
     sampler = recipe()
-    state = sampler.init(jax.random.key(0), target, jnp.zeros((2, 3)))
+    state = sampler.init(target, jnp.zeros((2, 3)))
     step = jax.jit(lambda state, key: sampler.step(key, state, target))
     state, record = jax.lax.scan(step, state, jax.random.split(jax.random.key(1), 50))
     assert record["nonfinite"].all()

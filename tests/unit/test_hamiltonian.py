@@ -118,7 +118,10 @@ def test_the_factor_is_a_mass_matrix():
 
 @pytest.mark.parametrize("h", [0.2, 0.9])
 def test_mala_is_hmc_with_one_step(h):
-    hmc, mala = gad.proposals.Hamiltonian(L, jnp.asarray(h), 1), gad.proposals.Langevin(gad.factors.Scaled(jnp.asarray(h**2), L))
+    hmc, mala = (
+        gad.proposals.Hamiltonian(L, jnp.asarray(h), 1),
+        gad.proposals.Langevin(gad.factors.Scaled(jnp.asarray(h), L)),
+    )
     here = CURVED.at(X, 1)
     one, one_ratio = hmc.move(P, here, CURVED)
     other, other_ratio = mala.move(P, gad.Point(here.x, here.logp, here.grad, mala.cache(here)), CURVED)
@@ -137,7 +140,7 @@ def test_the_exact_flow_is_always_accepted_on_its_gaussian():
 
 
 def jittered(step_jitter=0.4, steps_jitter=3, num_steps=5):
-    return gad.hmc(num_steps, step_size=0.2, step_jitter=step_jitter, steps_jitter=steps_jitter).make_kernel(3)
+    return gad.hmc(num_steps, step_size=0.2, step_jitter=step_jitter, steps_jitter=steps_jitter).kernel(3)
 
 
 def test_a_drawn_trajectory_is_the_plain_one_of_that_length():
@@ -190,7 +193,7 @@ def test_jitter_breaks_the_resonance():
     period = 2 * np.sin(np.pi / steps)  # leapfrog turns by arccos(1 − h²/2) a step
     moved = {}
     for jitter in (0, 10):
-        kernel = gad.hmc(steps, step_size=period, steps_jitter=jitter).make_kernel(3)
+        kernel = gad.hmc(steps, step_size=period, steps_jitter=jitter).kernel(3)
         step = lambda key, kernel=kernel: kernel.step(key, kernel.init(X, GAUSSIAN), GAUSSIAN)[0].x
         moved[jitter] = jnp.abs(jax.vmap(step)(jax.random.split(jax.random.key(0), 200)) - X).mean()
     assert moved[0] < 1e-9
@@ -198,7 +201,7 @@ def test_jitter_breaks_the_resonance():
 
 
 def test_nothing_drawn_leaves_the_fixed_trajectory_as_it_was():
-    kernel = gad.hmc(7, step_jitter=0.0).make_kernel(3)
+    kernel = gad.hmc(7, step_jitter=0.0).kernel(3)
     assert type(kernel.proposal) is gad.proposals.Hamiltonian
     key = jax.random.key(3)
     np.testing.assert_array_equal(kernel.proposal.noise(key, CURVED.at(X, 1)), jax.random.normal(key, (3,)))
@@ -226,4 +229,4 @@ def test_settings_out_of_range(settings, message):
 
 def test_a_mass_matrix_of_another_size():
     with pytest.raises(ValueError, match="2 coordinates, the position has 3"):
-        gad.hmc(inverse_mass_matrix=np.eye(2)).make_kernel(3)
+        gad.hmc(inverse_mass_matrix=np.eye(2)).kernel(3)
