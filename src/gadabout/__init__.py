@@ -1,103 +1,29 @@
-"""gadabout: Bayesian sampling by gradient-based adaptive Markov chain Monte Carlo."""
+"""gadabout: Bayesian sampling by gradient-based adaptive Markov chain Monte Carlo.
 
+The public names are those of `gadabout.public`. They are imported, and JAX with them, once one of them is asked for:
+what needs none of them, such as `gadabout --version`, answers at once.
+"""
+
+from importlib import import_module
 from importlib.metadata import version
+from typing import TYPE_CHECKING, Any
 
-from gadabout import adaptations, factors, finite, kernels, minibatch, monte_carlo, proposals
-from gadabout.adaptations import AbstractAdaptation
-from gadabout.algorithms import (
-    am,
-    barker,
-    block,
-    cycle,
-    fisher_mala,
-    gad,
-    gad_mala,
-    gad_rwm,
-    gibbs,
-    haario,
-    haario_scaled,
-    hmc,
-    independence,
-    mala,
-    metropolis_hastings,
-    mix,
-    mixture_independence,
-    mixture_walk,
-    nuts,
-    psgld,
-    ram,
-    reprojected,
-    rwm,
-    sghmc,
-    sgld,
-    sgnht,
-    ula,
-)
-from gadabout.api import RunStopped, predictive, sample
-from gadabout.diagnostics import diagnose
-from gadabout.driver import Until
-from gadabout.factors import AbstractFactor
-from gadabout.kernels import AbstractKernel
-from gadabout.minibatch import Minibatches
-from gadabout.model import AbstractModel, Model
-from gadabout.proposals import AbstractDistribution, AbstractProposal, AbstractReparametrised
-from gadabout.sampler import Sampler
-from gadabout.schedule import Plan
-from gadabout.target import Point, Target
+if TYPE_CHECKING:
+    from gadabout.public import *  # noqa: F403
 
 __version__ = version("gadabout")
 
-__all__ = [
-    "AbstractAdaptation",
-    "AbstractDistribution",
-    "AbstractFactor",
-    "AbstractKernel",
-    "AbstractModel",
-    "AbstractProposal",
-    "AbstractReparametrised",
-    "Minibatches",
-    "Model",
-    "Plan",
-    "Point",
-    "RunStopped",
-    "Sampler",
-    "Target",
-    "Until",
-    "adaptations",
-    "am",
-    "barker",
-    "block",
-    "cycle",
-    "diagnose",
-    "factors",
-    "finite",
-    "fisher_mala",
-    "gad",
-    "gad_mala",
-    "gad_rwm",
-    "gibbs",
-    "haario",
-    "haario_scaled",
-    "hmc",
-    "independence",
-    "kernels",
-    "mala",
-    "metropolis_hastings",
-    "minibatch",
-    "mix",
-    "mixture_independence",
-    "mixture_walk",
-    "monte_carlo",
-    "nuts",
-    "predictive",
-    "proposals",
-    "psgld",
-    "ram",
-    "reprojected",
-    "rwm",
-    "sample",
-    "sghmc",
-    "sgld",
-    "sgnht",
-    "ula",
-]
+
+def __getattr__(name: str) -> Any:
+    """A public name, or a module of the package that they need; raises AttributeError for any other."""
+    if not name.startswith("__") or name == "__all__":
+        found = vars(import_module("gadabout.public"))
+        if name in found:
+            globals()[name] = found[name]
+        if name in globals():
+            return globals()[name]
+    raise AttributeError(f"module 'gadabout' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return [*globals(), *import_module("gadabout.public").__all__]

@@ -16,7 +16,6 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-import jax
 import numpy as np
 
 STANDARD_OUTPUT = "-"
@@ -123,6 +122,8 @@ def json_value(value: Any) -> Any:
 
     Numbers of NumPy become Python's, tuples and arrays become lists, and what is not a finite number becomes None.
     """
+    import jax  # takes a while: files are written without it
+
     if isinstance(value, dict):
         return {key.item() if isinstance(key, np.generic) else key: json_value(part) for key, part in value.items()}
     if isinstance(value, list | tuple):

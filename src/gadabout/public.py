@@ -1,0 +1,99 @@
+"""The public names, which `import gadabout` offers and imports once one of them is asked for."""
+
+from gadabout import adaptations, factors, finite, kernels, minibatch, monte_carlo, proposals
+from gadabout.adaptations import AbstractAdaptation
+from gadabout.algorithms import (
+    am,
+    barker,
+    block,
+    cycle,
+    fisher_mala,
+    gad,
+    gad_mala,
+    gad_rwm,
+    gibbs,
+    haario,
+    haario_scaled,
+    hmc,
+    independence,
+    mala,
+    metropolis_hastings,
+    mix,
+    mixture_independence,
+    mixture_walk,
+    nuts,
+    psgld,
+    ram,
+    reprojected,
+    rwm,
+    sghmc,
+    sgld,
+    sgnht,
+    ula,
+)
+from gadabout.api import RunStopped, predictive, sample
+from gadabout.diagnostics import diagnose
+from gadabout.driver import Until
+from gadabout.factors import AbstractFactor
+from gadabout.kernels import AbstractKernel
+from gadabout.minibatch import Minibatches
+from gadabout.model import AbstractModel, Model
+from gadabout.proposals import AbstractDistribution, AbstractProposal, AbstractReparametrised
+from gadabout.sampler import Sampler
+from gadabout.schedule import Plan
+from gadabout.target import Point, Target
+
+__all__ = [
+    "AbstractAdaptation",
+    "AbstractDistribution",
+    "AbstractFactor",
+    "AbstractKernel",
+    "AbstractModel",
+    "AbstractProposal",
+    "AbstractReparametrised",
+    "Minibatches",
+    "Model",
+    "Plan",
+    "Point",
+    "RunStopped",
+    "Sampler",
+    "Target",
+    "Until",
+    "adaptations",
+    "am",
+    "barker",
+    "block",
+    "cycle",
+    "diagnose",
+    "factors",
+    "finite",
+    "fisher_mala",
+    "gad",
+    "gad_mala",
+    "gad_rwm",
+    "gibbs",
+    "haario",
+    "haario_scaled",
+    "hmc",
+    "independence",
+    "kernels",
+    "mala",
+    "metropolis_hastings",
+    "minibatch",
+    "mix",
+    "mixture_independence",
+    "mixture_walk",
+    "monte_carlo",
+    "nuts",
+    "predictive",
+    "proposals",
+    "psgld",
+    "ram",
+    "reprojected",
+    "rwm",
+    "sample",
+    "sghmc",
+    "sgld",
+    "sgnht",
+    "ula",
+]
