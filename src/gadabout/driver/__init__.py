@@ -6,7 +6,7 @@ from gadabout.driver.engine import Engine, derivatives_needed
 from gadabout.driver.interrupt import deferred_interrupt
 from gadabout.driver.loop import POSITION
 from gadabout.driver.pipeline import Settings
-from gadabout.driver.progress import Progress, TextProgress
+from gadabout.driver.progress import Pace, Progress, TextProgress
 from gadabout.driver.records import Records
 from gadabout.driver.search import Starts
 from gadabout.driver.sink import AbstractSink, MemorySink
@@ -23,6 +23,7 @@ __all__ = [
     "Failed",
     "Interrupted",
     "MemorySink",
+    "Pace",
     "Progress",
     "Records",
     "Satisfied",
