@@ -7,6 +7,7 @@ import typer
 
 from gadabout.cli.bench import bench
 from gadabout.cli.errors import OneLineErrors
+from gadabout.cli.listing import list_names
 from gadabout.cli.reproduce import reproduce
 from gadabout.cli.sample import sample
 
@@ -19,6 +20,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command("sample")(sample)
+app.command("list")(list_names)
 app.command("reproduce")(reproduce)
 app.add_typer(bench, name="bench")
 
@@ -39,24 +41,3 @@ def root(
     """Bayesian sampling by gradient-based adaptive Markov chain Monte Carlo."""
     if context.invoked_subcommand is None:
         print(context.get_help())
-
-
-@app.command("list")
-def list_names() -> None:
-    """List targets and samplers, one line each."""
-    from gadabout.algorithms import PYTHON_RECIPES, RECIPES
-    from gadabout.targets import available
-
-    samplers, of_objects = (
-        {name: (recipe.__doc__ or "").strip().split("\n")[0] for name, recipe in recipes.items()}
-        for recipes in (RECIPES, PYTHON_RECIPES)
-    )
-    for heading, entries in (
-        ("targets", available()),
-        ("samplers", samplers),
-        ("samplers made of your own objects, in Python", of_objects),
-    ):
-        width = max(map(len, entries))
-        print(f"{heading}:")
-        for name, description in entries.items():
-            print(f"  {name:<{width}}  {description}")

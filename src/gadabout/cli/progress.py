@@ -1,5 +1,6 @@
 """The display of a run on stderr: live bars in a terminal, plain log lines elsewhere."""
 
+import math
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -8,7 +9,7 @@ from rich.console import Console
 from rich.progress import BarColumn, SpinnerColumn, TaskID, TextColumn
 from rich.progress import Progress as Bars
 
-from gadabout.driver import Progress, TextProgress
+from gadabout.driver import Pace, Progress, TextProgress
 
 Callback = Callable[[Progress], object]
 
@@ -64,40 +65,43 @@ class LiveProgress:
         self.bars = bars
         self.compiling: TaskID | None = bars.add_task("compile", total=None, count="", figures="")
         self.tasks: dict[str, TaskID] = {}
-        self.gradients = 0
-        self.done = 0
-        self.rate = 0.0
-        self.stage_began = 0.0
+        self.pace = Pace()
 
     def __call__(self, progress: Progress) -> None:
+        self.pace.see(progress)
         if progress.stage not in self.tasks:
             self._begin(progress)
-        iterations, gradients = progress.done - self.done, progress.gradient_evaluations - self.gradients
-        self.done, self.gradients = progress.done, progress.gradient_evaluations
-        rate = progress.iterations_per_second * gradients / max(iterations, 1)
-        self.rate = rate if self.rate == 0 else 0.7 * self.rate + 0.3 * rate
-        speed = f"{self.rate:,.0f} grad/s" if self.rate else f"{progress.iterations_per_second:,.0f} iterations/s"
         finished = progress.done >= progress.total
-        seconds = progress.seconds - self.stage_began
-        time = duration(seconds) if finished else f"{duration(progress.seconds_left)} left"
+        time = duration(self.pace.seconds) if finished else left(self.pace)
+        figures = [f"acceptance {progress.acceptance_rate:.2f}", speed(self.pace), time]
         self.bars.update(
             self.tasks[progress.stage],
             total=progress.total,
             completed=progress.done,
             count=f"{progress.done:,}/{progress.total:,}",
-            figures=f"acceptance {progress.acceptance_rate:.2f} · {speed} · {time}",
+            figures=" · ".join(part for part in figures if part),
         )
 
     def _begin(self, progress: Progress) -> None:
-        """A new stage: what went before is finished, and rates start anew."""
-        first_chunk = progress.done / progress.iterations_per_second if progress.iterations_per_second else 0.0
-        self.stage_began = progress.seconds - first_chunk
-        self.done, self.rate = 0, 0.0
+        """A new stage; before the first of them all was compiled."""
         if self.compiling is not None:
-            self.bars.update(self.compiling, total=1, completed=1, figures=duration(self.stage_began))
+            self.bars.update(self.compiling, total=1, completed=1, figures=duration(self.pace.began))
             self.compiling = None
         name = _NAMES.get(progress.stage, progress.stage)
         self.tasks[progress.stage] = self.bars.add_task(name, total=progress.total, count="", figures="")
+
+
+def speed(pace: Pace) -> str:
+    """Gradients per second over the stage, or iterations where there are no gradients; nothing if not yet known."""
+    if math.isnan(pace.iterations_per_second):
+        return ""
+    gradients = pace.gradients_per_second
+    return f"{gradients:,.0f} grad/s" if gradients else f"{pace.iterations_per_second:,.0f} iterations/s"
+
+
+def left(pace: Pace) -> str:
+    """The time to the end of the stage; nothing if not yet known."""
+    return "" if math.isnan(pace.seconds_left) else f"{duration(pace.seconds_left)} left"
 
 
 def duration(seconds: float) -> str:

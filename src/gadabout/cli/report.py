@@ -32,7 +32,10 @@ def show(tree: xr.DataTree, summary: Summary, target: str, notes: Sequence[str])
 
 
 def table(summary: Summary, title: str) -> Table:
-    """Mean, sd, quantiles, ESS and R-hat of each coordinate, or of those with the smallest ESS where there are many."""
+    """The figures of each coordinate, or of those with the smallest ESS where there are many.
+
+    MCSE is the Monte Carlo standard error of the mean: what is left of chance in it.
+    """
     chains, draws, n = summary.draws.shape
     shown = np.arange(n) if n <= MAX_ROWS else summary.worst(MAX_ROWS)
     caption = f"{chains} chains × {draws:,} draws"
@@ -40,12 +43,14 @@ def table(summary: Summary, title: str) -> Table:
         caption += f"; the {MAX_ROWS} of {n} coordinates with the smallest ESS"
     result = Table(title=escape(title), caption=caption, title_justify="left", caption_justify="left")
     result.add_column("", no_wrap=True)
-    for heading in ("mean", "sd", "5 %", "95 %", "ESS bulk", "ESS tail", "R-hat"):
+    for heading in ("mean", "MCSE", "sd", "5 %", "95 %", "ESS bulk", "ESS tail", "R-hat"):
         result.add_column(heading, justify="right", no_wrap=True)
     for i in shown:
         x = summary.draws[:, :, i]
         sd = x.std(ddof=1) if x.size > 1 else float("nan")
-        moments = [f"{value:.4g}" for value in (x.mean(), sd, *np.quantile(x, (0.05, 0.95)))]
+        mcse = float(summary.mcse[i])
+        moments = [f"{x.mean():.4g}", _judged(mcse, f"{mcse:.2g}", False)]
+        moments += [f"{value:.4g}" for value in (sd, *np.quantile(x, (0.05, 0.95)))]
         ess = [float(summary.ess[kind][i]) for kind in ("bulk", "tail")]
         ess_cells = [_judged(value, f"{value:,.0f}", value < ESS_PER_CHAIN * chains) for value in ess]
         r = float(summary.rhat[i])
@@ -61,10 +66,8 @@ def _judged(value: float, text: str, bad: bool) -> str:
 def totals(tree: xr.DataTree, summary: Summary) -> list[str]:
     """The lines under the table: ESS over all coordinates, acceptance, R-hat, time and work."""
     spreads = {kind: spread(summary.ess[kind]) for kind in ("bulk", "paper", "square")}
-    labels = {"paper": "paper (of one chain)"}
-    ess = " · ".join(
-        f"{labels.get(kind, kind)} {' / '.join(f'{v:,.0f}' for v in s.values())}" for kind, s in spreads.items()
-    )
+    labels = {"bulk": "bulk", "paper": "of one chain (Geyer)", "square": "of (x - mean)²"}
+    ess = " · ".join(f"{labels[kind]} {' / '.join(f'{v:,.0f}' for v in s.values())}" for kind, s in spreads.items())
     seconds = tree.attrs["seconds_sampling"]
     per_second = spreads["bulk"]["min"] / seconds if seconds > 0 else float("nan")
     times = " · ".join(
@@ -73,10 +76,12 @@ def totals(tree: xr.DataTree, summary: Summary) -> list[str]:
     )
     gradients = tree.attrs["gradient_evaluations"]
     rhat_max = _judged(summary.rhat_max, f"{summary.rhat_max:.3f}", False)
+    early = tree.attrs.get("ending") == "satisfied"
     return [
         f"acceptance {summary.acceptance_rate:.2f} · max R-hat {rhat_max} · {gradients:,} gradient evaluations",
         f"ESS (min / median / max): {ess}",
         f"{times} · {per_second:,.0f} ESS/s (min bulk)",
+        *([f"--until is met after {summary.draws.shape[1]:,} draws of each chain"] if early else []),
     ]
 
 
@@ -100,6 +105,8 @@ def remedies(tree: xr.DataTree, summary: Summary) -> list[str]:
             f"the smallest ESS per chain is {smallest / chains:.0f}, below {ESS_PER_CHAIN}, too few for quantiles and "
             f"R-hat; try --draws {_enough_draws(tree.attrs['num_draws'], smallest / chains)}"
         )
+    if "until" in tree.attrs and tree.attrs.get("ending") == "completed":
+        found.append(f"all {draws:,} draws were made and --until is not met; try more --draws")
     if chains == 1:
         found.append("one chain has no R-hat: nothing tells whether it has converged; use --chains 4")
     return found

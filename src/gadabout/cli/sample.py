@@ -53,6 +53,10 @@ def sample(
         int,
         typer.Option(parser=whole("--seed", 0, 2**32 - 1), metavar="N", help="The same seed gives the same draws."),
     ] = 0,
+    until: Annotated[
+        str | None,
+        typer.Option(metavar="RULE", help="End once draws are enough, at most --draws: ess=1000,rhat=1.01,seconds=60."),
+    ] = None,
     adapt: Annotated[Adapt, typer.Option(help="One proposal learned from all chains, or one for each.")] = Adapt.pooled,
     dim: Annotated[
         int | None,
@@ -87,28 +91,31 @@ def sample(
     jax.config.update("jax_enable_x64", not float32)
     from gadabout.cli.progress import working
     from gadabout.cli.report import show
-    from gadabout.cli.sampler_spec import parse_sampler
+    from gadabout.cli.sampler_spec import parse_sampler, parse_until
     from gadabout.cli.summary import summarise
     from gadabout.cli.targets import resolve
 
-    made = parse_sampler(sampler)
-    resolved = resolve(target, dim, init, chains, data_home)
+    made, rule = parse_sampler(sampler), parse_until(until)
+    model, init_per_chain = resolve(target, dim, init, chains, data_home)
     settings = {
+        "sampler": made,
+        "init_per_chain": init_per_chain,
         "seed": seed,
         "num_chains": chains,
         "num_warmup": warmup,
         "num_draws": draws,
         "thinning": thinning,
         "adapt": adapt.value,
+        "until": rule,
         "out": out,
     }
     show_progress = progress and not quiet
-    tree, notes = _run(resolved, made, settings, show_progress)
+    tree, notes = _run(model, settings, show_progress)
     with working("diagnostics", show_progress):
         summary = summarise(tree)
-    _write(tree, summary, resolved.name, made, json_file, plot)
+    _write(tree, summary, model.name, made, json_file, plot)
     if not quiet:
-        show(tree, summary, resolved.name, notes)
+        show(tree, summary, model.name, notes)
         for what, path in (("draws", out), ("figures", json_file), ("plot", plot)):
             if path is not None and str(path) != STANDARD_OUTPUT:
                 print(f"{what} saved in {path}")
@@ -128,7 +135,7 @@ def _check_destinations(out: Path | None, plot: Path | None, json_file: Path | N
         raise CliError("--out, --plot and --json must name different files")
 
 
-def _run(resolved: Any, sampler: Any, settings: dict[str, Any], show_progress: bool) -> tuple[Any, list[str]]:
+def _run(model: Any, settings: dict[str, Any], show_progress: bool) -> tuple[Any, list[str]]:
     """The result of `gadabout.sample`, and the warnings raised on the way; raises CliError for what it refuses."""
     import jax
 
@@ -140,15 +147,7 @@ def _run(resolved: Any, sampler: Any, settings: dict[str, Any], show_progress: b
         warnings.simplefilter("always", UserWarning)
         warnings.simplefilter("always", RuntimeWarning)
         try:
-            tree = gadabout.sample(
-                resolved.logdensity,
-                resolved.init,
-                data=resolved.data,
-                sampler=sampler,
-                progress=False,
-                callback=callback,
-                **settings,
-            )
+            tree = gadabout.sample(model, progress=False, callback=callback, **settings)
         except (ValueError, TypeError, OSError, MemoryError, jax.errors.JaxRuntimeError) as error:
             raise CliError(str(error) or type(error).__name__) from error
         except KeyboardInterrupt:

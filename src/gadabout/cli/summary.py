@@ -20,6 +20,8 @@ class Summary:
     names: list[str]
     draws: np.ndarray
     ess: dict[str, np.ndarray]
+    mcse: np.ndarray
+    """standard error of the mean that comes from a finite number of dependent draws"""
     rhat: np.ndarray
     acceptance_rate: float
 
@@ -43,8 +45,19 @@ def summarise(tree: xr.DataTree) -> Summary:
     acceptance = np.asarray(tree["sample_stats"]["acceptance_rate"])
     if draws.shape[1] == 0:
         unknown = np.full(len(names), np.nan)
-        return Summary(names, draws, dict.fromkeys(ESS_KINDS, unknown), unknown, float("nan"))
-    return Summary(names, draws, ess_table(draws), rhat(draws), float(acceptance.mean()))
+        return Summary(names, draws, dict.fromkeys(ESS_KINDS, unknown), unknown, unknown, float("nan"))
+    return Summary(names, draws, ess_table(draws), _mcse(draws), rhat(draws), float(acceptance.mean()))
+
+
+def _mcse(draws: np.ndarray) -> np.ndarray:
+    """The Monte Carlo standard error of each coordinate's mean; NaN for fewer than 4 draws, or any not finite."""
+    from arviz_stats.base.array import array_stats
+
+    mcse = np.full(draws.shape[2], np.nan)
+    known = np.isfinite(draws).all((0, 1)) & (np.ptp(draws, (0, 1)) > 0) & (draws.shape[1] >= 4)
+    if known.any():
+        mcse[known] = array_stats.mcse(draws[:, :, known], method="mean", chain_axis=0, draw_axis=1)
+    return mcse
 
 
 def _flat(values: np.ndarray) -> np.ndarray:

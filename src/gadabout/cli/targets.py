@@ -3,38 +3,37 @@
 import importlib.util
 import sys
 import traceback
-from collections.abc import Callable
-from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from types import ModuleType
-from typing import Any
 
+import jax
+import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array, Float, Key
 
 from gadabout.cli.errors import CliError, did_you_mean
+from gadabout.model import AbstractModel, Model
+
+Positions = Float[np.ndarray, "chains n"]
 
 
-@dataclass(frozen=True)
-class Resolved:
-    """What `gadabout.sample` needs of a target, and the name to report."""
+def resolve(
+    target: str, dim: int | None, init: Path | None, num_chains: int, data_home: Path | None
+) -> tuple[AbstractModel, Positions | None]:
+    """The model that TARGET, --dim, --init and --data-home speak of, and one position for each chain if there are.
 
-    name: str
-    logdensity: Callable[..., Any]
-    init: Any
-    data: Any = None
-
-
-def resolve(target: str, dim: int | None, init: Path | None, num_chains: int, data_home: Path | None) -> Resolved:
-    """The target that TARGET, --dim, --init and --data-home speak of; raises CliError where they do not fit."""
+    Raises CliError where they do not fit.
+    """
     if ":" in target or target.endswith(".py"):
         return _from_file(target, dim, init, num_chains)
     if dim is not None or init is not None:
         option = "--dim" if dim is not None else "--init"
         raise CliError(f"{option} is for targets of the form file.py:function; leave it out for {target!r}")
-    return _built_in(target, data_home)
+    return _built_in(target, data_home), None
 
 
-def _built_in(name: str, data_home: Path | None) -> Resolved:
+def _built_in(name: str, data_home: Path | None) -> AbstractModel:
     from gadabout.targets import DataError, available, load
 
     known = available()
@@ -42,13 +41,14 @@ def _built_in(name: str, data_home: Path | None) -> Resolved:
         remedy = did_you_mean(name, known)
         raise CliError(f"TARGET: no target is called {name!r}; {remedy} A log density of yours is file.py:function")
     try:
-        problem = load(name, data_home)
+        return load(name, data_home)
     except (DataError, ImportError, OSError, ValueError) as error:
         raise CliError(f"TARGET {name}: {error}") from error
-    return Resolved(name, problem.logdensity, problem.init, problem.data)
 
 
-def _from_file(target: str, dim: int | None, init: Path | None, num_chains: int) -> Resolved:
+def _from_file(
+    target: str, dim: int | None, init: Path | None, num_chains: int
+) -> tuple[AbstractModel, Positions | None]:
     filename, _, function = target.rpartition(":")
     if not filename or not function:
         raise CliError(f"TARGET: {target!r} names no function; write file.py:function")
@@ -56,13 +56,22 @@ def _from_file(target: str, dim: int | None, init: Path | None, num_chains: int)
         got = "neither" if dim is None else "both"
         raise CliError(f"TARGET {target!r} needs one of --dim N and --init FILE.npy, got {got}; give exactly one")
     module = _module(Path(filename))
-    logdensity = getattr(module, function, None)
-    if logdensity is None:
+    log_density = vars(module).get(function)
+    if log_density is None:
         functions = [name for name, value in vars(module).items() if callable(value) and not name.startswith("_")]
         raise CliError(f"TARGET: {filename!r} has no function {function!r}; {did_you_mean(function, functions)}")
-    if not callable(logdensity):
-        raise CliError(f"TARGET: {function!r} in {filename!r} is no function but of type {type(logdensity).__name__}")
-    return Resolved(target, logdensity, np.zeros(dim or 0) if init is None else _positions(init, num_chains))
+    if not callable(log_density):
+        raise CliError(f"TARGET: {function!r} in {filename!r} is no function but of type {type(log_density).__name__}")
+    positions = np.zeros(dim or 0) if init is None else _positions(init, num_chains)
+    each = positions if positions.ndim == 2 else None
+    model = Model(log_density, start=partial(_near, positions if each is None else positions[0]))
+    model.name = target
+    return model, each
+
+
+def _near(centre: np.ndarray, key: Key[Array, ""]) -> Float[Array, " n"]:
+    """A start around a position: N(centre, I)."""
+    return jnp.asarray(centre, dtype=float) + jax.random.normal(key, centre.shape)
 
 
 def _module(path: Path) -> ModuleType:

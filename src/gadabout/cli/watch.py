@@ -9,8 +9,8 @@ from rich.console import Console
 from rich.progress import BarColumn, SpinnerColumn, TextColumn
 from rich.progress import Progress as Bars
 
-from gadabout.cli.progress import duration, is_live
-from gadabout.driver import Progress
+from gadabout.cli.progress import duration, is_live, left
+from gadabout.driver import Pace, Progress
 from gadabout.experiments import Unit, Watcher
 
 
@@ -42,15 +42,17 @@ class LiveWatcher(Watcher):
 
     def unit(self, unit):
         self.bars.reset(self.current, total=None, description=f"{unit} · compiling", count="")
-        self.name = str(unit)
+        self.name, self.pace = str(unit), Pace()
 
     def progress(self, progress: Progress):
+        self.pace.see(progress)
+        parts = [self.name, progress.stage, left(self.pace)]
         self.bars.update(
             self.current,
             total=progress.total,
             completed=progress.done,
             count=f"{progress.done:,}/{progress.total:,}",
-            description=f"{self.name} · {progress.stage} · {duration(progress.seconds_left)} left",
+            description=" · ".join(part for part in parts if part),
         )
 
     def done(self, unit):
