@@ -31,11 +31,11 @@ class ByHand(NamedTuple):
     t: Any
 
 
-def _propose(logdensity: Callable, data: Any, key: Any, s: ByHand) -> tuple:
+def _propose(log_density: Callable, data: Any, key: Any, s: ByHand) -> tuple:
     noise_key, accept_key = jax.random.split(key)
     noise = jax.random.normal(noise_key, s.x.shape, s.x.dtype)
     y = s.x + s.L @ (0.5 * s.w + noise)
-    logp, grad = jax.value_and_grad(logdensity)(y, data)
+    logp, grad = jax.value_and_grad(log_density)(y, data)
     w_y = grad @ s.L
     backward = 0.5 * (s.w + w_y) + noise
     log_ratio = logp - s.logp - 0.5 * (backward @ backward - noise @ noise)
@@ -45,8 +45,8 @@ def _propose(logdensity: Callable, data: Any, key: Any, s: ByHand) -> tuple:
     return moved, seen, s.grad - grad, 0.5 * (s.w - w_y) + noise, log_ratio, accepted
 
 
-def _adapting(logdensity: Callable, data: Any, s: ByHand, key: Any) -> tuple[ByHand, tuple]:
-    moved, seen, u, v, log_ratio, accepted = _propose(logdensity, data, key, s)
+def _adapting(log_density: Callable, data: Any, s: ByHand, key: Any) -> tuple[ByHand, tuple]:
+    moved, seen, u, v, log_ratio, accepted = _propose(log_density, data, key, s)
     u, v = jax.lax.optimization_barrier((jnp.where(log_ratio < 0, -0.5, 0.0) * u, v))
     on_diagonal = jnp.eye(len(u), dtype=bool)
     gradient = jnp.tril(jnp.outer(u, v)) + jnp.where(on_diagonal, s.beta / s.L, 0)
@@ -58,8 +58,8 @@ def _adapting(logdensity: Callable, data: Any, s: ByHand, key: Any) -> tuple[ByH
     return ByHand(x, logp, grad, grad @ L, L, G, beta, s.t + 1), seen
 
 
-def _sampling(logdensity: Callable, data: Any, s: ByHand, key: Any) -> tuple[ByHand, tuple]:
-    moved, seen, *_ = _propose(logdensity, data, key, s)
+def _sampling(log_density: Callable, data: Any, s: ByHand, key: Any) -> tuple[ByHand, tuple]:
+    moved, seen, *_ = _propose(log_density, data, key, s)
     x, logp, grad, w = moved
     return s._replace(x=x, logp=logp, grad=grad, w=w), seen
 
@@ -67,15 +67,15 @@ def _sampling(logdensity: Callable, data: Any, s: ByHand, key: Any) -> tuple[ByH
 def by_hand(problem: targets.Problem, seed: int, iterations: int) -> dict[str, float]:
     """Seconds of each phase of the scan by hand, and of its compilation."""
     key = jax.random.key(seed)
-    x, n = problem.init(key), problem.dim
-    logp, grad = jax.value_and_grad(problem.logdensity)(x, problem.data)
+    x, n = problem.start(key), problem.dim
+    logp, grad = jax.value_and_grad(problem.log_density)(x, problem.data)
     L = jnp.eye(n) * 0.1 / n**0.5
     state = ByHand(x, logp, grad, grad @ L, L, jnp.zeros((n, n)), jnp.ones(()), jnp.zeros((), int))
     seconds = {"compile": 0.0}
     for phase, body in (("warmup", _adapting), ("sampling", _sampling)):
         keys = jax.random.split(jax.random.fold_in(key, len(seconds)), iterations)
         began = time.perf_counter()
-        one = partial(body, problem.logdensity, problem.data)
+        one = partial(body, problem.log_density, problem.data)
         compiled = jax.jit(partial(jax.lax.scan, one)).lower(state, keys).compile()
         seconds["compile"] += time.perf_counter() - began
         began = time.perf_counter()
@@ -88,10 +88,8 @@ def by_hand(problem: targets.Problem, seed: int, iterations: int) -> dict[str, f
 def by_house(problem: targets.Problem, seed: int, iterations: int) -> dict[str, float]:
     """The same of `sample()` with its default sampler, records and chunks, one chain."""
     tree = sample(
-        problem.logdensity,
-        problem.init,
+        problem,
         sampler=gad_mala(),
-        data=problem.data,
         seed=seed,
         num_chains=1,
         num_warmup=iterations,

@@ -11,7 +11,7 @@ from gadabout import targets
 from gadabout.algorithms import RECIPES
 from gadabout.api import sample
 from gadabout.diagnostics import ess_table, rhat
-from gadabout.driver import Sampler
+from gadabout.sampler import Sampler
 
 VARIANTS: dict[str, Callable[[], Sampler]] = {
     "gad-mala, exact": lambda: RECIPES["gad-mala"](variant="exact"),
@@ -26,10 +26,8 @@ VARIANTS: dict[str, Callable[[], Sampler]] = {
 def measure(problem: targets.Problem, sampler: Sampler, num_chains: int, num_draws: int, seed: int) -> dict[str, Any]:
     """One run: its cost, and q, the smallest over coordinates of min(bulk ESS of x, ESS of (x − mean)²)."""
     tree = sample(
-        problem.logdensity,
-        problem.init,
+        problem,
         sampler=sampler,
-        data=problem.data,
         seed=seed,
         num_chains=num_chains,
         num_draws=num_draws,

@@ -12,9 +12,11 @@ import numpy as np
 from arviz_stats.base.array import array_stats
 
 from gadabout import targets
-from gadabout.algorithms import gad_mala, polynomial, psgld, sghmc, sgld, sgnht, ula
-from gadabout.api import Minibatches, predictive, sample
-from gadabout.driver import Sampler
+from gadabout.algorithms import gad_mala, psgld, sghmc, sgld, sgnht, ula
+from gadabout.api import predictive, sample
+from gadabout.minibatch import Minibatches, polynomial
+from gadabout.model import AbstractModel, Model
+from gadabout.sampler import Sampler
 from gadabout.targets.log_sigmoid import log_sigmoid
 
 ROWS, BATCH = 200, 20
@@ -66,11 +68,8 @@ def bias(method: str, step_size: float, *, num_chains: int, num_draws: int, seed
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a constant step is the point of the table
         sampler = METHODS[method][0](step_size)
-    target = posterior.log_density if method == "ula" else posterior
-    data = rows if method == "ula" else None
-    tree = sample(
-        target, jnp.asarray(start), data=data, sampler=sampler, thinning=10, record=["posterior"], **arguments
-    )
+    model = Model(posterior.log_density, data=rows) if method == "ula" else posterior
+    tree = sample(model, init_per_chain=start, sampler=sampler, thinning=10, record=["posterior"], **arguments)
     deviation = (tree["posterior"]["x"].values - mean) / np.sqrt(np.diag(covariance))
     series = np.moveaxis(np.stack([deviation, deviation**2]).mean(1), -1, 1)  # (moment, coordinate, draw)
     first, second = series.mean(-1)
@@ -103,17 +102,16 @@ def held_out(
     signed = np.asarray(targets.load(name, data_home).data)
     test = np.arange(len(signed)) % 5 == 0
     posterior = Minibatches(log_prior, logistic_log_likelihood, signed[~test], batch_size=100)
-    runs: dict[str, tuple[Any, Any, Sampler]] = {
-        "gad-mala": (posterior.log_density, signed[~test], gad_mala()),
-        "sgld": (posterior, None, sgld(polynomial(SGLD_STEP, 10_000, 0.51))),
-        "psgld": (posterior, None, psgld(polynomial(PSGLD_STEP, 10_000, 0.51))),
+    runs: dict[str, tuple[AbstractModel, Sampler]] = {
+        "gad-mala": (Model(posterior.log_density, data=signed[~test]), gad_mala()),
+        "sgld": (posterior, sgld(polynomial(SGLD_STEP, 10_000, 0.51))),
+        "psgld": (posterior, psgld(polynomial(PSGLD_STEP, 10_000, 0.51))),
     }
     reference = None
-    for label, (target, data, sampler) in runs.items():
+    for label, (model, sampler) in runs.items():
         tree = sample(
-            target,
+            model,
             jnp.zeros(signed.shape[1]),
-            data=data,
             sampler=sampler,
             seed=seed,
             num_warmup=20_000,

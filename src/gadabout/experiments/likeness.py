@@ -9,7 +9,7 @@ def factor(repeat: Repeat) -> np.ndarray:
     """L as a repeat keeps it: its diagonal, or the whole where the method keeps that, with any global scale in it."""
     learned = {name.rpartition(".")[2]: value for name, value in repeat.series.items() if name.startswith("learned.")}
     base = learned["matrix"] if "matrix" in learned else learned["scale"]
-    return base * np.sqrt(learned.get("variance", 1.0))
+    return learned.get("multiplier", 1.0) * base
 
 
 def multiple(learned: np.ndarray, truth: np.ndarray) -> float:

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from gadabout.algorithms import am, gad_mala, gad_rwm, hmc, mala, nuts, rwm
-from gadabout.driver import Sampler
+from gadabout.sampler import Sampler
 
 ADAPTING = COLLECTED = 20_000
 

@@ -100,10 +100,9 @@ def _sample(problem, method, seed, chains, num_warmup, num_draws, callback) -> x
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # chains that hardly move are part of the tables
         tree = sample(
-            problem.logdensity,
-            np.zeros((chains, problem.dim)) if method.start_at_zero else problem.init,
+            problem,
+            init_per_chain=np.zeros((chains, problem.dim)) if method.start_at_zero else None,
             sampler=method.sampler(),
-            data=problem.data,
             seed=seed,
             num_chains=chains,
             num_warmup=num_warmup,
