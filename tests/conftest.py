@@ -8,6 +8,7 @@ import jax
 import pytest
 
 jax.config.update("jax_enable_x64", True)
+jax.config.update("jax_num_cpu_devices", 4)  # for the laws of chains laid over devices; all else runs on the first
 
 SHARED = Path(__file__).parents[2] / "shared" / "data"
 

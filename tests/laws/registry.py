@@ -11,6 +11,7 @@ import optax
 
 import gadabout as gad
 from gadabout.factors import Cholesky
+from gadabout.schedule import Choose, Chosen, Draw, Hold, Learn, Plan, Search
 
 
 class StudentWalk(gad.AbstractReparametrised):
@@ -78,8 +79,8 @@ WIDTH = gad.factors.Diagonal(jnp.array([1.2, 1.6, 1.5]))
 MEANS = jnp.array([[-0.7, 1.0, 0.5], [0.8, -0.2, 0.6]])
 
 SAMPLERS = {
-    "rwm": gad.rwm(step_size=0.8),
-    "mala": gad.mala(step_size=0.8),
+    "rwm": gad.rwm(step_size=0.9),
+    "mala": gad.mala(step_size=0.9),
     "hmc": gad.hmc(5, step_size=0.35),
     "hmc-1": gad.hmc(1, step_size=0.7),
     "am": gad.am(scale=2.0),
@@ -98,7 +99,7 @@ SAMPLERS = {
     "hmc-dual-averaging": gad.hmc(5, step_size=0.35, step_size_rule="dual-averaging", inverse_mass_matrix=[1, 1.5, 1]),
     "hmc-proportional": gad.hmc(5, step_size=0.35, step_size_rule="proportional", step_jitter=0.5),
     "barker": gad.barker(step_size=1.0),
-    "fisher-mala": gad.fisher_mala(step_size=0.8, plain_iterations=10),
+    "fisher-mala": gad.fisher_mala(step_size=0.9, plain_iterations=10),
     # the adaptive Metropolis family, reprojection
     "haario": gad.haario(),
     "haario-for-ever": gad.haario(adapt_for_ever=True),
@@ -112,14 +113,15 @@ SAMPLERS = {
     "independence-student": gad.independence(gad.proposals.StudentT(CENTRE, WIDTH, jnp.asarray(5.0))),
     "mixture-independence": gad.mixture_independence(2, scale=1.3, means=MEANS),
     "mixture-independence-for-ever": gad.mixture_independence(2, scale=1.3, adapt_for_ever=True),
-    "mixture-walk": gad.mixture_walk(2, step_size=0.8, scale=0.9, means=MEANS),
-    "cycle": gad.cycle(gad.mala(step_size=0.7), gad.hmc(2, step_size=0.5)),
-    "cycle-random": gad.cycle(gad.rwm(step_size=0.8), gad.mala(step_size=0.7), random_order=True),
-    "mix": gad.mix(gad.rwm(step_size=0.8), gad.rwm(step_size=0.2), weights=[2.0, 1.0]),
-    "block": gad.cycle(gad.block(gad.rwm(step_size=0.8), [0, 1]), gad.block(gad.rwm(step_size=1.0), [2])),
-    "gibbs": gad.mix(gad.gibbs(two_coordinates), gad.rwm(step_size=0.8)),
-    # the No-U-Turn sampler
+    "mixture-walk": gad.mixture_walk(2, step_size=0.9, scale=0.9, means=MEANS),
+    "cycle": gad.cycle(gad.mala(step_size=0.84), gad.hmc(2, step_size=0.5)),
+    "cycle-random": gad.cycle(gad.rwm(step_size=0.9), gad.mala(step_size=0.84), random_order=True),
+    "mix": gad.mix(gad.rwm(step_size=0.9), gad.rwm(step_size=0.45), weights=[2.0, 1.0]),
+    "block": gad.cycle(gad.block(gad.rwm(step_size=0.9), [0, 1]), gad.block(gad.rwm(step_size=1.0), [2])),
+    "gibbs": gad.mix(gad.gibbs(two_coordinates), gad.rwm(step_size=0.9)),
+    # the No-U-Turn sampler, alone and as a part
     "nuts": gad.nuts("dense", step_size=0.9, max_depth=2, warmup_max_depth=3),
+    "cycle-nuts": gad.cycle(gad.haario(adapt_for_ever=True), gad.nuts(step_size=0.9, max_depth=2, warmup_max_depth=3)),
 }
 
 UNADJUSTED = {
@@ -130,3 +132,18 @@ UNADJUSTED = {
 
 Two for all: ULA, SGLD and SGHMC share their step with these.
 """
+
+HMC = gad.hmc(3, step_size=0.35, step_size_rule="dual-averaging")
+
+PLANS = {
+    "two-stages": Plan((Search(), Learn(HMC, 0.5), Hold(HMC, 0.2), Learn(HMC, 0.3), Draw(HMC))),
+    "chosen": Plan(
+        (
+            Search(),
+            Choose((gad.rwm(step_size=0.9), gad.mala(step_size=0.9)), 40),
+            Chosen((Learn(gad.rwm(step_size=0.9)), Learn(gad.mala(step_size=0.9)))),
+            Chosen((Draw(gad.rwm(step_size=0.9)), Draw(gad.mala(step_size=0.9)))),
+        )
+    ),
+}
+"""Plans that are not a sampler's own, with their stages."""

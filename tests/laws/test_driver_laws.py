@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 import gadabout as gad
-from gadabout.driver import drive, loop
+from gadabout.driver import loop
+from gadabout.schedule import Warm
 from tests.laws import law_target
 from tests.laws.registry import SAMPLERS, UNADJUSTED
 
@@ -17,9 +18,11 @@ FIELDS = ("accepted", "lp", loop.POSITION)
 
 
 def begin(sampler, chains=3, pooled=True, logdensity=law_target.log_density):
+    """A target, and a run of some chains on it that stand at exact draws."""
     target = gad.Target(logdensity)
-    stream, shared = jax.random.split(jax.random.key(7))
-    return target, loop.start(sampler, target, law_target.draws(jax.random.key(5), chains), stream, shared, pooled)
+    keys = jax.vmap(lambda c: jax.random.fold_in(jax.random.key(7), c))(jnp.arange(chains))
+    warm = Warm(keys, jnp.zeros((), jnp.uint32), law_target.draws(jax.random.key(5), chains))
+    return target, loop.start(sampler, target, warm, pooled)
 
 
 def advance(sampler, target, run, *lengths, adapt=True, thinning=1):
@@ -94,7 +97,7 @@ def test_noise_differs_for_every_chain_and_iteration(name):
 def test_no_key_is_used_twice(name):
     sampler = ALL[name]
     with jax.debug_key_reuse(True):
-        state = sampler.init(jax.random.key(0), gad.Target(law_target.log_density), jnp.zeros((2, 3)))
+        state = sampler.init(gad.Target(law_target.log_density), jnp.zeros((2, 3)))
         step = jax.jit(lambda key, state: sampler.step(key, state, gad.Target(law_target.log_density)))
         step(jax.random.key(1), state)
         loop.advance(sampler, *begin(sampler, chains=1, logdensity=lambda x: -(x @ x)), 2, 1, True, FIELDS)
@@ -129,7 +132,7 @@ def test_step_jits_vmaps_and_scans(name):
 
     @jax.jit
     def own_loop(positions, keys):
-        state = sampler.init(jax.random.key(0), target, positions)
+        state = sampler.init(target, positions)
 
         def body(state, key):
             state, record = sampler.step(key, state, target)
@@ -141,20 +144,20 @@ def test_step_jits_vmaps_and_scans(name):
     _, records = advance(sampler, target, run, 20)
     np.testing.assert_allclose(position, records[loop.POSITION][:, 0], rtol=1e-9)
     np.testing.assert_allclose(lp, records["lp"][:, 0], rtol=1e-9)
-    stacked = jax.vmap(lambda x: sampler.init(jax.random.key(0), target, x))(jnp.zeros((5, 2, 3)))
+    stacked = jax.vmap(lambda x: sampler.init(target, x))(jnp.zeros((5, 2, 3)))
     after, _ = jax.vmap(lambda key, state: sampler.step(key, state, target))(keys[:5], stacked)
     assert after.position.shape == (5, 2, 3)
 
 
 @every_sampler
 def test_every_kernel_jits_vmaps_and_scans(name):
-    kernel, target = ALL[name].make_kernel(3), gad.Target(law_target.log_density)
+    kernel, target = ALL[name].kernel(3), gad.Target(law_target.log_density)
     keys = jax.random.split(jax.random.key(0), 4)
     state, info = jax.jit(lambda key, x: kernel.step(key, kernel.init(x, target), target))(keys[0], jnp.zeros(3))
     assert kernel.position(state).shape == (3,)
     assert info.record["lp"].shape == ()
     _, infos = jax.vmap(lambda key, x: kernel.step(key, kernel.init(x, target), target))(keys, jnp.zeros((4, 3)))
-    assert infos.log_ratio.shape == (4,)
+    assert infos.acceptance_rate.shape == (4,)
     last, _ = jax.lax.scan(lambda s, k: (kernel.step(k, s, target)[0], None), state, keys)
     assert kernel.position(last).shape == (3,)
 
@@ -208,11 +211,18 @@ def test_new_settings_compile_nothing():
         assert traces == first
 
 
-def test_a_stage_that_adapts_nothing_ends_the_run():
-    sampler = gad.gad_mala(scale=0.8)
+@pytest.mark.parametrize("name", [name for name in SAMPLERS if SAMPLERS[name].kernel(3).block > 1])
+def test_blocks_do_not_depend_on_chunk_length(name):
+    """Kernels that run ahead, in chunks of whole blocks and a last one of any length; and step by step, to rounding."""
+    sampler = ALL[name]
+    block = sampler.kernel(3).block
+    one, records = advance(sampler, *begin(sampler), 5 * block + 7, adapt=False)
+    many, parts = advance(sampler, *begin(sampler), block, 3 * block, block + 7, adapt=False)
+    assert same_bits(records, parts)
+    assert same_bits(one.pools, many.pools)
     target, run = begin(sampler)
-    run, _ = advance(sampler, target, run, 50)
-    theta = np.asarray(run.pools.kernel.proposal.factor.matrix).copy()
-    history = drive(sampler, target, run, num_warmup=0, num_draws=50, thinning=1, select=lambda *_: True)
-    np.testing.assert_array_equal(theta, history.run.pools.kernel.proposal.factor.matrix)
-    assert history.warmup == {}
+    keys = [[jax.random.fold_in(chain, t) for chain in run.chain_keys[0]] for t in range(2 * block)]
+    state = jax.tree.map(lambda leaf: leaf[0], run.pools)
+    step = lambda state, key: (lambda after: (after[0], after[0].position))(sampler.step(key, state, target, False))
+    _, positions = jax.lax.scan(step, state, jnp.stack([jnp.stack(row) for row in keys]))
+    np.testing.assert_allclose(positions, records[loop.POSITION][: 2 * block, 0], rtol=1e-9)

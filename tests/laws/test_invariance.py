@@ -28,7 +28,7 @@ def largest_z(sampler):
 
     @jax.jit
     def end(start):
-        state = sampler.init(start_key, target, start)
+        state = sampler.init(target, start)
         step = lambda state, key: sampler.step(key, state, target, adapt=False)
         state, record = jax.lax.scan(step, state, jax.random.split(step_key, ITERATIONS))
         return state.position, record["acceptance_rate"].mean()
@@ -96,6 +96,6 @@ class Deaf(RandomWalk):
 )
 def test_planted_bugs_are_found(proposal):
     sampler = eqx.tree_at(
-        lambda s: s.make_kernel, gad.rwm(), lambda n: gad.kernels.Metropolis(proposal), is_leaf=lambda x: x is None
+        lambda s: s.make_kernel, gad.rwm(), lambda n, learned: gad.kernels.Metropolis(proposal), is_leaf=lambda x: x is None
     )
     assert largest_z(sampler) > THRESHOLD

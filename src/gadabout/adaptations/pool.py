@@ -38,7 +38,8 @@ class Pool(eqx.Module):
         """The rows of all chains, in the order of the chains, where a sum does not do."""
         if self.axis is None:
             return tree
-        flat, unravel = jax.vmap(ravel_pytree)(tree)[0], ravel_pytree(jax.tree.map(lambda leaf: leaf[0], tree))[1]
+        unravel = ravel_pytree(jax.tree.map(lambda leaf: leaf[0], tree))[1]
+        flat = jax.vmap(lambda row: ravel_pytree(row)[0])(tree)
         return jax.vmap(unravel)(jax.lax.all_gather(flat, self.axis, tiled=True))
 
     def size(self, tree: PyTree) -> int:

@@ -2,13 +2,14 @@
 
 from gadabout.driver.checkpoint import Checkpoint, CheckpointError
 from gadabout.driver.ending import Completed, Ending, Failed, Interrupted, Satisfied
-from gadabout.driver.engine import Engine, derivatives_needed
+from gadabout.driver.engine import Engine
 from gadabout.driver.interrupt import deferred_interrupt
 from gadabout.driver.loop import POSITION
 from gadabout.driver.pipeline import Settings
 from gadabout.driver.progress import Pace, Progress, TextProgress
 from gadabout.driver.records import Records
 from gadabout.driver.search import Starts
+from gadabout.driver.services import derivatives_needed
 from gadabout.driver.sink import AbstractSink, MemorySink
 from gadabout.driver.until import Until
 
