@@ -66,7 +66,7 @@ class Records:
         count = (-(-done // thinning) if done == total else done // thinning) - (done - length) // thinning
         rows = {name: np.asarray(values) for name, values in buffer.items()}
         if loop.POSITION in rows:
-            finite = np.isfinite(rows[loop.POSITION][:count].reshape(count, -1)).all(1)
+            finite = np.isfinite(rows[loop.POSITION][:count]).all((1, 2, 3))
             count = count if finite.all() else int(np.argmin(finite))
         prefix = "warmup_" if warmup else ""
         groups: dict[str, dict[str, Any]] = {}
