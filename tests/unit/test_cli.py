@@ -1,7 +1,9 @@
 """The command line, in process."""
 
+import inspect
 import json
 import os
+import subprocess
 import sys
 from importlib.metadata import version
 
@@ -95,6 +97,74 @@ def test_list_has_one_line_for_each_target_and_sampler():
     assert all(len(line) == 2 for line in lines)
 
 
+@pytest.mark.parametrize("name", [*RECIPES, *PYTHON_RECIPES])
+def test_list_tells_every_setting_its_default_and_its_meaning(name):
+    result = run("list", name)
+    assert result.exit_code == 0, result.output
+    recipe = (RECIPES | PYTHON_RECIPES)[name]
+    lines = result.stdout.splitlines()
+    assert lines[0] == f"{name}: {recipe.__doc__.strip().splitlines()[0]}"
+    for setting, parameter in inspect.signature(recipe).parameters.items():
+        (place,) = (i for i, line in enumerate(lines) if line.startswith(f"  {setting}: "))
+        assert lines[place + 1].startswith("      ")
+        assert lines[place + 1].strip()
+        if isinstance(parameter.default, str | float | int):
+            assert f"{str(parameter.default).lower()} by default" in lines[place].lower()
+
+
+def test_list_of_one_sampler_and_one_target():
+    shown = run("list", "GAD_mala").stdout
+    assert "  factor: one of dense, diagonal; dense by default\n      " in shown
+    assert "  optimiser: an object, in Python only\n      an optax transformation" in shown
+    assert run("list", "neal").stdout == f"neal: {available()['neal']}\n"
+
+
+def test_version_and_help_import_nothing_heavy():
+    heavy = "{'jax', 'equinox', 'xarray', 'scipy', 'blackjax', 'arviz_base', 'numpyro'} & set(sys.modules)"
+    for argument in ("--version", "--help"):
+        code = f"import sys, atexit; atexit.register(lambda: print({heavy})); from gadabout.cli import main; main()"
+        command = [sys.executable, "-c", code, argument]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        assert done.stdout.splitlines()[-1] == "set()"
+
+
+def test_public_names_import_neither_blackjax_nor_xarray():
+    code = (
+        "import sys, gadabout; gadabout.nuts(); print({'blackjax', 'xarray', 'arviz_base', 'scipy'} & {*sys.modules})"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.stdout.strip() == "set()", done.stderr
+
+
+def test_until_ends_a_run_and_says_so(tmp_path):
+    arguments = ["sample", "correlated-2d", *SHORT[:2], "--chains", 2, "--sampler", "hmc:num_steps=3"]
+    files = ["--json", tmp_path / "a.json", "--out", tmp_path / "a.zarr"]
+    met = run(*arguments, "--draws", 4_000, "--until", "seconds=1e-6,every=100", *files)
+    assert met.exit_code == 0, met.output
+    assert "--until is met after 100 draws" in met.stdout
+    assert strict((tmp_path / "a.json").read_text())["num_draws"] == 100
+    attributes = xr.open_datatree(tmp_path / "a.zarr", engine="zarr", consolidated=False).attrs
+    assert attributes["ending"] == "satisfied"
+    assert attributes["until"]["every"] == 100
+    not_met = run(*arguments, "--draws", 200, "--until", "ess=1e6,every=100")
+    assert not_met.exit_code == 0, not_met.output
+    assert "warning: all 200 draws were made and --until is not met" in not_met.stdout
+
+
+def test_table_shows_the_error_of_the_mean(tmp_path):
+    result = run("sample", "correlated-2d", *SHORT)
+    assert "MCSE" in result.stdout
+    assert "paper" not in result.stdout
+    assert "square" not in result.stdout
+    x = np.random.default_rng(0).normal(size=(4, 1_000, 2)) * [1.0, 0.0]
+    stats = xr.Dataset({"acceptance_rate": (("chain", "draw"), np.full((4, 1_000), 0.5))})
+    posterior = xr.Dataset({"x": (("chain", "draw", "i"), x)})
+    mcse = summarise(xr.DataTree.from_dict({"posterior": posterior, "sample_stats": stats})).mcse
+    assert mcse[0] == pytest.approx(1 / np.sqrt(4_000), rel=0.2)  # of independent draws
+    assert np.isnan(mcse[1])
+
+
 def test_sample_writes_strict_json_table_store_and_plot(tmp_path):
     figures, store, plot = tmp_path / "a.json", tmp_path / "a.zarr", tmp_path / "a.png"
     files = ["--json", figures, "--out", store, "--plot", plot]
@@ -155,17 +225,23 @@ def test_progress_is_plain_without_a_terminal():
 def test_bars_show_each_stage(capsys):
     from rich.console import Console
 
-    from gadabout import Progress
+    from gadabout.driver import Progress
 
     console = Console(stderr=True, force_terminal=True, width=100)
     with _bars(console) as bars:
         display = LiveProgress(bars)
         display(Progress("warmup", 50, 100, 0.5, 100, 3.0, 100.0))
         display(Progress("warmup", 100, 100, 0.5, 200, 3.5, 100.0))
-        display(Progress("sampling", 10, 100, 0.25, 210, 3.6, 100.0))
-    shown = capsys.readouterr().err
+        display(Progress("sampling", 1, 101, 0.25, 201, 3.6, 1e6))
+        bars.refresh()
+        first = capsys.readouterr().err
+        display(Progress("sampling", 11, 101, 0.25, 211, 3.7, 100.0))
+    shown = first + capsys.readouterr().err
     for words in ("compile", "2.5 s", "warm-up", "100/100", "200 grad/s", "acceptance 0.25", "0.9 s left"):
         assert words in shown
+    assert "1/101" in first
+    assert "s left" not in first.rpartition("1/101")[2]
+    assert "grad/s" not in first.rpartition("1/101")[2]
 
 
 @pytest.mark.parametrize(
@@ -185,7 +261,7 @@ def test_float32_and_float64(density):
 
 def test_file_target_starts_at_the_rows_of_a_file(density, tmp_path):
     np.save(tmp_path / "start.npy", np.array([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]))
-    arguments = ["sample", f"{density}:normal", "--init", tmp_path / "start.npy", "--sampler", "rwm:step_size=1e-12"]
+    arguments = ["sample", f"{density}:normal", "--init", tmp_path / "start.npy", "--sampler", "rwm:step_size=1e-6"]
     result = run(*arguments, "--chains", 2, "--warmup", 0, "--draws", 5, "--out", tmp_path / "a.zarr", "-q")
     assert result.exit_code == 0, result.output
     first = xr.open_datatree(tmp_path / "a.zarr", engine="zarr", consolidated=False)["posterior"]["x"][:, 0]
@@ -211,6 +287,11 @@ def test_file_target_starts_at_the_rows_of_a_file(density, tmp_path):
         (["sample", "--sampler", "gad-mala:"], ["setting=value"]),
         (["sample", "--sampler", "gad-mala:exact"], ["'exact'", "setting=value"]),
         (["sample", "--sampler", "hmc:num_steps=1,num_steps=2"], ["twice"]),
+        (["sample", "--until", "ess"], ["--until", "'ess'", "ess=1000"]),
+        (["sample", "--until", "draws=3"], ["--until", "'draws'", "ess, rhat, seconds"]),
+        (["sample", "--until", "ess=many"], ["--until: ess", "a number", "'many'"]),
+        (["sample", "--until", "rhat=0.9"], ["--until: rhat", "above 1", "0.9"]),
+        (["list", "gad-mal"], ["'gad-mal'", "gad-mala"]),
         (["sample", "--chains", "0"], ["--chains", "at least 1", "got 0"]),
         (["sample", "--draws", "-3"], ["--draws", "at least 1", "got -3"]),
         (["sample", "--draws", "many"], ["--draws", "whole number", "'many'"]),

@@ -40,7 +40,7 @@ def test_thinned_traces_are_short_and_keep_their_places(length):
 
 def test_a_global_scale_is_part_of_the_factor():
     scales = np.array([0.5, 2.0])
-    am = Repeat({}, {"learned.proposal.factor.variance": np.array(4.0), "learned.proposal.factor.base.scale": scales})
+    am = Repeat({}, {"learned.proposal.factor.multiplier": np.array(2.0), "learned.proposal.factor.base.scale": scales})
     gad = Repeat({}, {"lp": np.zeros(3), "learned.proposal.factor.matrix": scales})
     np.testing.assert_array_equal(likeness.factor(am), 2.0 * scales)
     np.testing.assert_array_equal(likeness.factor(gad), scales)

@@ -1,5 +1,6 @@
 """The built-in targets: shapes, labels, derivatives and a pinned value of each."""
 
+import dataclasses
 import hashlib
 import os
 import subprocess
@@ -11,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from gadabout import AbstractModel, sample
 from gadabout.targets import Problem, available, load, logistic
 from gadabout.targets.log_sigmoid import log_sigmoid
 
@@ -72,15 +74,29 @@ def test_gaussians(name, dtype):
     assert target.covariance is not None
     assert target.covariance.shape == (target.dim, target.dim)
     assert target.data.dtype == dtype
-    x = target.init(jax.random.key(0))
+    x = target.start(jax.random.key(0))
     assert x.shape == (target.dim,)
     assert x.dtype == dtype
-    precision = -jax.hessian(target.logdensity)(x, target.data)
+    precision = -jax.hessian(target.log_density)(x, target.data)
     tolerance = 1e-9 if dtype == jnp.float64 else 2e-3
     np.testing.assert_allclose(target.covariance @ np.asarray(precision), np.eye(target.dim), atol=tolerance)
     np.testing.assert_allclose(
-        target.logdensity(x, target.data), -0.5 * np.asarray(x) @ np.asarray(precision) @ np.asarray(x), rtol=1e-4
+        target.log_density(x, target.data), -0.5 * np.asarray(x) @ np.asarray(precision) @ np.asarray(x), rtol=1e-4
     )
+
+
+def test_a_problem_is_a_model(dtype):
+    target = problem("correlated-2d")
+    assert isinstance(target, AbstractModel)
+    assert target.layout is not None
+    assert (target.layout.names, target.layout.shapes, target.layout.dtypes) == (("x",), ((2,),), (dtype,))
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        target.dim = 3  # pyright: ignore
+    x = target.start(jax.random.key(0))
+    np.testing.assert_array_equal(target.target.log_density(x), target.log_density(x, target.data))
+    draws = sample(target, num_chains=2, num_warmup=20, num_draws=30, progress=False)["posterior"]["x"]
+    assert draws.shape == (2, 30, 2)
+    assert draws.dtype == dtype
 
 
 def test_gaussian_process_has_the_published_eigenvalues():
@@ -103,10 +119,10 @@ def test_regressions(name, dtype):
     assert set(signs) == {-1.0, 1.0}
     assert np.sum(signs == 1) == positive
     zero = jnp.zeros(dim)
-    value, gradient = jax.jit(jax.value_and_grad(target.logdensity))(zero, target.data)
+    value, gradient = jax.jit(jax.value_and_grad(target.log_density))(zero, target.data)
     np.testing.assert_allclose(value, -rows * np.log(2), rtol=1e-6 if dtype == jnp.float32 else 1e-13)
     np.testing.assert_allclose(gradient, np.asarray(target.data, float).sum(0) / 2, rtol=1e-3, atol=1e-2)
-    value, gradient = jax.value_and_grad(target.logdensity)(100 * target.init(jax.random.key(1)), target.data)
+    value, gradient = jax.value_and_grad(target.log_density)(100 * target.start(jax.random.key(1)), target.data)
     assert jnp.isfinite(value)
     assert jnp.isfinite(gradient).all()
 
@@ -214,7 +230,7 @@ def test_other_data_compile_nothing_anew():
     for scale in (1.0, 2.0):
         value(jnp.zeros(3), scale * jnp.ones((10, 3)))
     assert traced == 1
-    names = [load(name).logdensity.__qualname__ for name in GAUSSIANS]
+    names = [load(name).log_density.__qualname__ for name in GAUSSIANS]
     assert not any("<locals>" in name for name in names)
 
 
