@@ -1,6 +1,7 @@
 """Arguments of the front door that more than their own value decides: samplers, data, what to record."""
 
 from collections.abc import Callable, Collection
+from functools import cache
 from typing import Any
 
 import equinox as eqx
@@ -49,19 +50,29 @@ def checked_data(data: PyTree) -> PyTree:
     return jax.tree.map(jnp.asarray, data)
 
 
-def selection(record: Collection[str] | None, offered: Collection[str]) -> Callable[[str, bool], bool]:
+def selection(record: Collection[str] | None, offered: Callable[[], Collection[str]]) -> Callable[[str, bool], bool]:
     """Whether to keep a record, by its name and whether it is of warm-up; None keeps all.
 
-    Positions go by the names "posterior" and "warmup_posterior". Raises TypeError for what is no collection of
-    strings, ValueError for a name that is not offered.
+    Positions go by the names "posterior" and "warmup_posterior". `offered` traces the log density, so that it is asked
+    only once a start was found, where what is wrong with the density is told.
+
+    Raises TypeError for what is no collection of strings; what is returned raises ValueError, the first time it is
+    asked, for a name that is not offered.
     """
     if isinstance(record, str):
         raise TypeError(f"record must be a collection of names, got the string {record!r}; write record=[{record!r}]")
     if record is not None and not isinstance(record, Collection):
         raise TypeError(f"record must be a collection of names, such as ['posterior', 'lp'], got {record!r}")
-    names = {"posterior", "warmup_posterior", *offered} - {POSITION}
-    for name in record or ():
-        if name not in names:
-            raise ValueError(f"record: {name!r} is not recorded by this sampler; choose from {sorted(names)}")
+    if record is None:
+        return lambda name, warmup: True
+
+    @cache
+    def chosen() -> Collection[str]:
+        names = {"posterior", "warmup_posterior", *offered()} - {POSITION}
+        for name in record:
+            if name not in names:
+                raise ValueError(f"record: {name!r} is not recorded by this sampler; choose from {sorted(names)}")
+        return record
+
     position = {True: "warmup_posterior", False: "posterior"}
-    return lambda name, warmup: record is None or (position[warmup] if name == POSITION else name) in record
+    return lambda name, warmup: (position[warmup] if name == POSITION else name) in chosen()

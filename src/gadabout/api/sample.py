@@ -25,12 +25,13 @@ from gadabout.driver import (
     Progress,
     Records,
     Settings,
+    Starts,
     TextProgress,
     Until,
     deferred_interrupt,
 )
 from gadabout.model import AbstractModel
-from gadabout.sampler import Sampler
+from gadabout.sampler import Learned, Sampler
 from gadabout.schedule import Plan
 
 if TYPE_CHECKING:
@@ -125,7 +126,7 @@ def sample(
             began=began,
             feed=model.feed(seed),
         )
-        engine.records.select = selection(record, engine.offered())
+        engine.records.select = selection(record, engine.offered)
         ending = engine.drive()
     if isinstance(ending, Interrupted) and engine.pipeline.account.iterations == 0:
         raise KeyboardInterrupt
@@ -156,7 +157,9 @@ def _settings(plan: Plan, num_chains, num_warmup, num_draws, thinning, adapt, un
     )
 
 
-def _begin(model: AbstractModel, plan: Plan, init, init_per_chain, warm_start, num_chains: int) -> tuple:
+def _begin(
+    model: AbstractModel, plan: Plan, init, init_per_chain, warm_start, num_chains: int
+) -> tuple[AbstractModel, Starts, Learned | None]:
     """The model laid out, where chains start, and what is known of the target before."""
     discrete = all(sampler.takes_discrete for sampler in plan.samplers)
     if warm_start is None:
