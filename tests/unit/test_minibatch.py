@@ -9,10 +9,12 @@ import numpy as np
 import pytest
 
 import gadabout as gad
-from gadabout.adaptations import Together
-from gadabout.driver import POSITION, drive, feed, loop
+from gadabout.adaptations import NoAdaptation
+from gadabout.api.positions import starts_of
+from gadabout.driver import Engine, MemorySink, Records, Settings
 from gadabout.kernels import PreconditionedLangevin
-from gadabout.minibatch import Batch, Control, Estimate
+from gadabout.minibatch import Batch, Control, EstimatedDensity, feed
+from gadabout.schedule import plan_of
 
 pytestmark = pytest.mark.filterwarnings("ignore:step_size. Σ ε_t² < ∞ is violated")
 
@@ -59,19 +61,19 @@ def test_the_estimated_gradient_is_unbiased_and_control_variates_take_its_noise(
     """z of three coordinates below 4.5: a false alarm in 50,000 suites."""
     target, position = posterior(), jnp.array([0.9, -0.8, 0.4])
     exact = jax.grad(target.log_density)(position, ROWS)
-    plain = gradients(target.estimate, position)
-    controlled = gradients(target.estimate, position, target.with_control(position + 0.1).control)
+    plain = gradients(target.density, position)
+    controlled = gradients(target.density, position, target.with_control(position + 0.1).control)
     for found in (plain, controlled):
         z = (found.mean(0) - exact) / (found.std(0, ddof=1) / np.sqrt(len(found)))
         assert np.abs(z).max() < 4.5
     assert np.all(controlled.std(0) < 0.3 * plain.std(0))
-    at_reference = gradients(target.estimate, position, target.with_control(position).control)
+    at_reference = gradients(target.density, position, target.with_control(position).control)
     np.testing.assert_allclose(at_reference, np.broadcast_to(exact, at_reference.shape), rtol=1e-9)
 
 
 def test_the_control_variate_is_the_formula():
     """ĝ = ∇log p(θ) + g(θ*) + N/|B| Σ_B (g_i(θ) − g_i(θ*)), term by term, positions being pytrees."""
-    estimate = Estimate(lambda p: log_prior(p["w"]), lambda p, rows: log_likelihood(p["w"], rows))
+    estimate = EstimatedDensity(lambda p: log_prior(p["w"]), lambda p, rows: log_likelihood(p["w"], rows))
     target = gad.Minibatches(estimate.log_prior, estimate.log_likelihood, ROWS, batch_size=8)
     here, reference = {"w": jnp.array([0.3, 0.1, -0.2])}, {"w": jnp.array([1.0, -1.0, 0.5])}
     control = target.with_control(reference).control
@@ -85,7 +87,7 @@ def test_the_control_variate_is_the_formula():
 
 
 def test_all_rows_are_gone_through_in_blocks(monkeypatch):
-    monkeypatch.setattr("gadabout.api.minibatches.BLOCK", 7)
+    monkeypatch.setattr("gadabout.minibatch.posterior.BLOCK", 7)
     control = posterior().with_control(jnp.ones(3)).control
     np.testing.assert_allclose(control.value, log_likelihood(jnp.ones(3), ROWS).sum(), rtol=1e-12)
 
@@ -173,23 +175,22 @@ def test_an_iterator_of_batches(monkeypatch):
 
 
 def test_a_resumed_run_gets_the_batches_it_would_have_had():
-    sampler, target = gad.sgld(1e-3), posterior()
+    plan = plan_of(gad.sgld(1e-3))
 
-    def begin():
-        log_density = gad.Target(target.estimate, target.feed(0).start())
-        keys = jax.random.split(jax.random.key(0))
-        return log_density, loop.start(sampler, log_density, jnp.zeros((2, 3)), *keys, True)
+    def run_of(num_draws, checkpoint=None):
+        model = posterior()
+        starts = starts_of(None, jnp.zeros((2, 3)), model, 2, False)
+        model, key = model.laid_out(starts.layout), jax.random.key(0)
+        records, settings = Records(model, MemorySink()), Settings(2, 0, num_draws)
+        run = Engine(model, plan, settings, key, records, starts, feed=model.feed(0))
+        run.drive(checkpoint)
+        return run, records.sink.read("posterior")["x"]
 
-    def go_on(log_density, run, num_draws):
-        arguments = {"thinning": 1, "select": lambda *_: True, "feed": target.feed(0)}
-        return drive(sampler, log_density, run, num_warmup=0, num_draws=num_draws, **arguments)
-
-    whole = go_on(*begin(), 50).sampling[POSITION]
-    log_density, start = begin()
-    first = go_on(log_density, start, 20)
-    second = go_on(log_density, first.run, 30)
-    joined = np.concatenate([first.sampling[POSITION], second.sampling[POSITION]], 1)
-    np.testing.assert_array_equal(joined, whole)
+    _, whole = run_of(50)
+    run, first = run_of(20)
+    _, second = run_of(50, run.checkpoint())
+    assert (first.shape, second.shape) == ((2, 20, 3), (2, 30, 3))
+    np.testing.assert_array_equal(np.concatenate([first, second], 1), whole)
 
 
 # the front door
@@ -213,7 +214,7 @@ def test_exact_samplers_say_so_and_take_no_batches():
     assert tree.attrs["bias"] == ""
     with pytest.raises(ValueError, match="gad-mala compares log densities of all rows"):
         gad.sample(posterior(), jnp.zeros(3))
-    with pytest.raises(ValueError, match="leave the argument out"):
+    with pytest.raises(TypeError, match="leave the argument out"):
         run(data=ROWS)
 
 
@@ -326,7 +327,9 @@ def test_settings_out_of_range(make):
 def test_the_drift_of_the_preconditioner_is_its_derivative():
     """Γ against finite differences of P in one dimension, where random signs square to one."""
     target = gad.Target(lambda x: jnp.sum(-0.25 * x**4 + jnp.sin(x)))
-    kernel = PreconditionedLangevin(gad.minibatch.constant(1.0), *map(jnp.asarray, (0.9, 1e-3)), jnp.zeros(1), jnp.asarray(False))
+    kernel = PreconditionedLangevin(
+        gad.minibatch.constant(1.0), *map(jnp.asarray, (0.9, 1e-3)), jnp.zeros(1), jnp.asarray(False)
+    )
     x, V = jnp.array([0.7]), jnp.array([0.3])
     P = lambda x: 1 / (1e-3 + jnp.sqrt(0.9 * V + 0.1 * jax.grad(target.log_density)(x) ** 2))
     expected = (P(x + 1e-6) - P(x - 1e-6)) / 2e-6
@@ -347,7 +350,7 @@ def test_the_preconditioner_rests_after_warmup_unless_told_otherwise():
 
 
 def test_unadjusted_samplers_adapt_nothing_else():
-    assert gad.sgld(1e-3).adaptation == Together(())
+    assert gad.sgld(1e-3).adaptation == NoAdaptation()
 
 
 # the predictive

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import gadabout as gad
-from gadabout.driver import doubling_windows
+from gadabout.adaptations import Pool, doubling_windows
 from gadabout.kernels import NoUTurn
 from gadabout.kernels.alone import alone
 from tests.laws import law_target
@@ -23,7 +23,7 @@ KEYS = jax.random.split(jax.random.key(3), 200)
 
 
 def no_u_turn(factor, step_size=0.3, depth=6):
-    return NoUTurn(factor, jnp.asarray(step_size), jnp.asarray(depth), depth)
+    return NoUTurn(factor, jnp.asarray(step_size), jnp.asarray(depth), jnp.asarray(depth), depth)
 
 
 @eqx.filter_jit
@@ -89,7 +89,7 @@ def test_trajectories_end_at_the_depth_limit_that_holds_at_run_time():
 
 def test_warm_up_may_have_a_limit_of_its_own():
     sampler = gad.nuts("unit", step_size=1e-5, max_depth=2, warmup_max_depth=4, target_acceptance=0.999)
-    kernel = sampler.make_kernel(3)
+    kernel = sampler.kernel(3)
     assert kernel.deepest == kernel.max_depth == 4
     tree = gad.sample(
         law_target.log_density, START, sampler=sampler, num_chains=1, num_warmup=1, num_draws=30, progress=False
@@ -151,18 +151,19 @@ def test_windows_are_stans():
 
 
 @pytest.mark.parametrize("metric", ["diagonal", "dense"])
-def test_a_windows_metric_is_its_regularised_covariance(metric):
+def test_a_windows_factor_is_its_regularised_covariance(metric):
     sampler = gad.nuts(metric, step_size=0.2)
-    adaptation, kernel = sampler.adaptation, sampler.make_kernel(3)
-    memory = adaptation.init(kernel, None)
+    adaptation, kernel = sampler.adaptation, sampler.kernel(3)
+    memory = adaptation.init(kernel, jax.vmap(lambda x: kernel.init(x, TARGET))(jnp.zeros((2, 3))))
     rng = np.random.default_rng(1)
 
     def window(length, kernel, memory):
         """Two chains' draws, and kernel and memory at the end of their window."""
         x = rng.normal(size=(length, 2, 3)) @ np.asarray(L).T + 5
         for row in x:
-            kernel, memory, _ = adaptation.update(memory, kernel, None, (jnp.full(2, 0.7), jnp.asarray(row)))
-        average = float(jnp.exp(memory.step.log_average))
+            pooled = adaptation.pool(memory, kernel, (jnp.full(2, 0.7), (jnp.asarray(row), None)), Pool())
+            kernel, memory, _ = adaptation.update(memory, kernel, None, pooled)
+        average = float(jnp.exp(memory.rule.log_average))
         kernel, memory, _ = adaptation.finish(memory, kernel, None)
         np.testing.assert_allclose(kernel.step_size, average, rtol=1e-12)
         return x.reshape(-1, 3), kernel, memory
@@ -178,8 +179,8 @@ def test_a_windows_metric_is_its_regularised_covariance(metric):
         expected = N / (N + 5) * np.cov(x.T) + 1e-3 * 5 / (N + 5) * np.eye(3)
         expected = np.diag(np.diag(expected)) if metric == "diagonal" else expected
         np.testing.assert_allclose(covariance(kernel), expected, rtol=1e-9, atol=1e-12)
-        np.testing.assert_allclose(memory.step.shrinkage_point, np.log(10 * float(kernel.step_size)))
-        assert memory.step.count == 0
+        np.testing.assert_allclose(memory.rule.shrinkage_point, np.log(10 * float(kernel.step_size)))
+        assert memory.rule.count == 0
 
 
 def test_settings_out_of_range():

@@ -20,7 +20,7 @@ STARTS = law_target.draws(jax.random.key(1), 3)
 
 def states(sampler, count, starts=STARTS, target=TARGET):
     """The states of a run, first to last, and its records."""
-    state = sampler.init(jax.random.key(0), target, starts)
+    state = sampler.init(target, starts)
     step = jax.jit(lambda key, state: sampler.step(key, state, target))
     run, records = [state], []
     for t in range(count):
@@ -112,7 +112,7 @@ class Poison(AbstractAdaptation):
     def observe(self, memory, kernel, transition):
         return None, {}
 
-    def update(self, memory, kernel, states, evidence):
+    def update(self, memory, kernel, states, pooled):
         bad = jnp.where(memory == 2, jnp.nan, 1.0)
         return jax.tree.map(lambda leaf: leaf * bad, kernel), memory + 1, states
 
@@ -165,9 +165,12 @@ class Cemetery(AbstractAdaptation):
         evidence, trace = self.wrapped.observe(memory[0], kernel, transition)
         return evidence, trace | {"dead": memory[1]}
 
-    def update(self, memory, kernel, states, evidence):
+    def pool(self, memory, kernel, evidence, chains):
+        return self.wrapped.pool(memory[0], kernel, evidence, chains)
+
+    def update(self, memory, kernel, states, pooled):
         inner, dead, grave = memory
-        new_kernel, new_inner, _ = self.wrapped.update(inner, kernel, states, evidence)
+        new_kernel, new_inner, _ = self.wrapped.update(inner, kernel, states, pooled)
         choose = lambda a, b: jnp.where(dead, a, b)
         kernel, inner, states = jax.tree.map(choose, (kernel, inner, grave), (new_kernel, new_inner, states))
         return kernel, (inner, dead | ~(extent(kernel, inner) <= self.bound), states), states

@@ -95,7 +95,7 @@ def test_progress_callback_and_record_change_no_bits():
 
 def test_initial_positions():
     per_chain = jnp.arange(12.0).reshape(4, 3) / 10
-    exact = gad.sample(normal, per_chain, **(QUICK | {"num_warmup": 1}))
+    exact = gad.sample(normal, init_per_chain=per_chain, **(QUICK | {"num_warmup": 1}))
     accepted = exact["warmup_sample_stats"]["accepted"].values[:, 0]
     start = exact["warmup_posterior"]["x"].values[:, 0]
     np.testing.assert_array_equal(start[~accepted], per_chain[~accepted])
@@ -113,12 +113,14 @@ def test_initial_positions():
 
 
 def test_one_position_or_one_per_chain():
-    """A vector of as many numbers as chains is one position; a dict is read as its density can read it."""
+    """`init` is one position whatever its shape; `init_per_chain` has a leading axis of chains in every leaf."""
     assert gad.sample(normal, jnp.zeros(4), num_chains=4, **QUICK)["posterior"]["x"].shape == (4, 50, 4)
-    assert gad.sample(normal, jnp.zeros((4, 2)), num_chains=4, **QUICK)["posterior"]["x"].shape == (4, 50, 2)
+    per_chain = {"init_per_chain": jnp.zeros((4, 2))}
+    assert gad.sample(normal, **per_chain, num_chains=4, **QUICK)["posterior"]["x"].shape == (4, 50, 2)
     matrix = lambda x: -0.5 * jnp.trace(x @ x.T)
     assert gad.sample(matrix, jnp.zeros((4, 2)), num_chains=4, **QUICK)["posterior"]["x"].shape == (4, 50, 4, 2)
-    either = gad.sample(tree_density, {"w": jnp.zeros(4), "b": jnp.zeros(4)}, num_chains=4, **QUICK)
+    dicts = {"init_per_chain": {"w": jnp.zeros(4), "b": jnp.zeros(4)}}
+    either = gad.sample(tree_density, **dicts, num_chains=4, **QUICK)
     assert either["posterior"]["b"].shape == (4, 50)
 
 
@@ -184,14 +186,16 @@ def test_sampler_made_before_the_float_type_changed():
 def test_a_stuck_chain_is_told():
     spike = lambda x: -1e8 * jnp.sum(x**2)
     with pytest.warns(UserWarning, match=r"chains \[0, 1, 2, 3\] accepted nothing"):
-        tree = gad.sample(spike, jnp.zeros((4, 2)), sampler=gad.rwm(), num_warmup=0, num_draws=50, progress=False)
+        tree = gad.sample(
+            spike, init_per_chain=jnp.zeros((4, 2)), sampler=gad.rwm(), num_warmup=0, num_draws=50, progress=False
+        )
     assert len(tree.attrs["warnings"]) == 1
 
 
 def test_proposals_outside_the_support_are_told():
     half = lambda x: jnp.where(x[0] > 0, -x[0], -jnp.inf)
     with pytest.warns(UserWarning, match="nonfinite"):
-        gad.sample(half, jnp.ones((4, 1)), sampler=gad.rwm(step_size=1.0), **QUICK)
+        gad.sample(half, init_per_chain=jnp.ones((4, 1)), sampler=gad.rwm(step_size=1.0), **QUICK)
 
 
 def test_zero_warmup():
@@ -261,25 +265,25 @@ POSITION = {"a": jnp.asarray(1.0), "b": jnp.ones(2)}
 @pytest.mark.parametrize(
     ("error", "match", "arguments"),
     [
-        (ValueError, r"scalar.*\(3,\)", {"logdensity": lambda x: -(x**2)}),
-        (TypeError, "branches in Python", {"logdensity": branching}),
-        (TypeError, "jax.numpy", {"logdensity": lambda x: -np.sum(np.exp(x))}),
-        (ValueError, r"position with x: \(3,\)", {"logdensity": lambda x: -(x @ jnp.ones((4, 4)) @ x)}),
+        (ValueError, r"scalar.*\(3,\)", {"model": lambda x: -(x**2)}),
+        (TypeError, "branches in Python", {"model": branching}),
+        (TypeError, "jax.numpy", {"model": lambda x: -np.sum(np.exp(x))}),
+        (ValueError, r"position with x: \(3,\)", {"model": lambda x: -(x @ jnp.ones((4, 4)) @ x)}),
         (TypeError, "'x' has the type int64", {"init": np.zeros(3, np.int64)}),
         (
             TypeError,
             "'b' has the type int32",
-            {"logdensity": tree_density, "init": {"w": jnp.zeros(2), "b": np.int32(1)}},
+            {"model": tree_density, "init": {"w": jnp.zeros(2), "b": np.int32(1)}},
         ),
         (TypeError, "init must be a pytree of arrays", {"init": "here"}),
         (ValueError, "no numbers", {"init": {}}),
-        (ValueError, "value of logdensity is -inf", {"logdensity": lambda x: x[0] * 0 - jnp.inf}),
-        (ValueError, "in 100 tries.*nan.*'a'", {"logdensity": bad_value, "init": {"a": -99.0, "b": jnp.zeros(2)}}),
-        (ValueError, "gradient of logdensity is not finite.*'b'", {"logdensity": bad_gradient, "init": POSITION}),
-        (ValueError, "in 1 try", {"logdensity": lambda x: jnp.log(x[0]), "init": -jnp.ones((4, 1))}),
-        (ValueError, r"data\['rows'\] holds 1 values", {"logdensity": with_data, "data": {"rows": np.array([np.nan])}}),
-        (ValueError, "variant='exact'", {"logdensity": no_second_derivative, "sampler": gad.gad_mala("exact")}),
-        (ValueError, "differentiated", {"logdensity": no_derivative}),
+        (ValueError, "value of logdensity is -inf", {"model": lambda x: x[0] * 0 - jnp.inf}),
+        (ValueError, "in 100 tries.*nan.*'a'", {"model": bad_value, "init": {"a": -99.0, "b": jnp.zeros(2)}}),
+        (ValueError, "gradient of logdensity is not finite.*'b'", {"model": bad_gradient, "init": POSITION}),
+        (ValueError, "in 1 try", {"model": lambda x: jnp.log(x[0]), "init": None, "init_per_chain": -jnp.ones((4, 1))}),
+        (ValueError, r"data\['rows'\] holds 1 values", {"model": with_data, "data": {"rows": np.array([np.nan])}}),
+        (ValueError, "variant='exact'", {"model": no_second_derivative, "sampler": gad.gad_mala("exact")}),
+        (ValueError, "differentiated", {"model": no_derivative}),
         (ValueError, "num_chains.*0", {"num_chains": 0}),
         (ValueError, "num_draws.*-5", {"num_draws": -5}),
         (ValueError, "num_draws.*10.5", {"num_draws": 10.5}),
@@ -289,7 +293,7 @@ POSITION = {"a": jnp.asarray(1.0), "b": jnp.ones(2)}
         (ValueError, "seed.*below 4294967296", {"seed": 2**40}),
         (ValueError, "adapt.*'shared'", {"adapt": "shared"}),
         (TypeError, "sampler.*'nuts'", {"sampler": "nuts"}),
-        (TypeError, "logdensity.*5", {"logdensity": 5}),
+        (TypeError, "logdensity.*5", {"model": 5}),
         (TypeError, "record", {"record": "lp"}),
         (ValueError, "record.*'speed'.*'lp'", {"record": ["posterior", "speed"]}),
         (ValueError, "zarr", {"out": "run.nc"}),
@@ -298,7 +302,7 @@ POSITION = {"a": jnp.asarray(1.0), "b": jnp.ones(2)}
 )
 def test_bad_input(error, match, arguments):
     with pytest.raises(error, match=match):
-        gad.sample(**({"logdensity": normal, "init": jnp.zeros(3)} | QUICK | arguments))
+        gad.sample(**({"model": normal, "init": jnp.zeros(3)} | QUICK | arguments))
 
 
 def test_samplers_that_need_no_gradient_take_densities_without_one():
@@ -341,4 +345,4 @@ def test_gad_wants_a_reparametrised_proposal():
 
 def test_positions_of_the_wrong_shape():
     with pytest.raises(ValueError, match=r"\(num_chains, n\)"):
-        gad.gad_mala().init(jax.random.key(0), gad.Target(normal), jnp.zeros(3))
+        gad.gad_mala().init(gad.Target(normal), jnp.zeros(3))

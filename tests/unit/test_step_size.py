@@ -7,9 +7,11 @@ import numpy as np
 import pytest
 
 import gadabout as gad
-from gadabout.adaptations import DualAveraging, ProportionalControl
-from gadabout.driver import drive, loop
+from gadabout.adaptations import DualAveraging, Pool, ProportionalControl
+from gadabout.api.positions import starts_of
+from gadabout.driver import Engine, Interrupted, MemorySink, Records, Settings
 from gadabout.kernels import Transition
+from gadabout.schedule import Draw, Hold, Learn, Search, plan_of
 from tests.laws import law_target
 
 RULES = ["multiplicative", "proportional", "dual-averaging"]
@@ -23,10 +25,11 @@ def the_step_size(kernel):
 
 def updates(adaptation, probabilities):
     """The step size after each update from one row of acceptance probabilities (chains), and the last memory."""
-    kernel = gad.hmc(5, step_size=0.2).make_kernel(3)
+    kernel = gad.hmc(5, step_size=0.2).kernel(3)
     memory, sizes = adaptation.init(kernel, None), []
     for row in probabilities:
-        kernel, memory, _ = adaptation.update(memory, kernel, None, jnp.asarray(row))
+        pooled = adaptation.pool(memory, kernel, jnp.asarray(row), Pool())
+        kernel, memory, _ = adaptation.update(memory, kernel, None, pooled)
         sizes.append(float(the_step_size(kernel)))
     return sizes, memory, kernel
 
@@ -57,7 +60,7 @@ def test_dual_averaging_is_hoffman_and_gelmans():
 
 
 def test_probabilities_and_not_decisions_are_what_they_see():
-    kernel = gad.hmc(5, step_size=0.6).make_kernel(3)
+    kernel = gad.hmc(5, step_size=0.6).kernel(3)
     state = kernel.init(jnp.zeros(3), TARGET)
     after, info = kernel.step(jax.random.key(0), state, TARGET)
     assert 0 < info.acceptance_rate < 1
@@ -112,9 +115,12 @@ def test_draws_are_made_with_the_averaged_step_size(adapt):
     assert (len(np.unique(used)) == 1) == (adapt == "pooled")
 
 
-def begin(sampler):
-    stream, shared = jax.random.split(jax.random.key(7))
-    return loop.start(sampler, TARGET, law_target.draws(jax.random.key(5), 2), stream, shared, True)
+def engine(plan, num_warmup, num_draws, **arguments):
+    """A run of two chains that stand at exact draws, not yet begun."""
+    model = gad.Model(law_target.log_density, jnp.zeros(3))
+    starts = starts_of(None, law_target.draws(jax.random.key(5), 2), model, 2, False)
+    settings, records = Settings(2, num_warmup, num_draws), Records(model, MemorySink())
+    return Engine(model, plan_of(plan), settings, jax.random.key(7), records, starts, **arguments)
 
 
 def test_an_interrupted_warm_up_settles_too():
@@ -124,20 +130,10 @@ def test_an_interrupted_warm_up_settles_too():
         asked.append(None)
         return len(asked) > 3
 
-    history = drive(
-        sampler,
-        TARGET,
-        begin(sampler),
-        num_warmup=10**6,
-        num_draws=10,
-        thinning=1,
-        select=lambda *_: True,
-        interrupted=interrupted,
-    )
-    assert history.interrupted
-    assert 0 < history.iterations < 10**6
-    pool = history.run.pools
-    np.testing.assert_array_equal(the_step_size(pool.kernel), jnp.exp(pool.memory.log_average))
+    run = engine(sampler, 10**6, 10, interrupted=interrupted)
+    assert isinstance(run.drive(), Interrupted)
+    assert 0 < run.pipeline.account.iterations < 10**6
+    np.testing.assert_array_equal(the_step_size(run.settled()), jnp.exp(run.progress.pools.memory.log_average))
 
 
 class Marks(gad.adaptations.AbstractAdaptation):
@@ -149,39 +145,35 @@ class Marks(gad.adaptations.AbstractAdaptation):
     def observe(self, memory, kernel, transition):
         return (), {}
 
-    def update(self, memory, kernel, states, evidence):
+    def update(self, memory, kernel, states, pooled):
         return kernel, memory, states
 
     def finish(self, memory, kernel, states):
-        variance = kernel.proposal.factor.variance
-        return eqx.tree_at(lambda k: k.proposal.factor.variance, kernel, 4 * variance), memory + 1, states
+        h = kernel.proposal.factor.multiplier
+        return eqx.tree_at(lambda k: k.proposal.factor.multiplier, kernel, 2 * h), memory + 1, states
 
 
 def test_every_learning_stage_of_warm_up_is_finished_once_and_caches_renewed():
     """Two stages that learn and one that does not, with two adaptations that each have an end; a Langevin's cache Lᵀg
     follows the new L."""
-    schedule = (
-        gad.Stage("first", 0.4, True),
-        gad.Stage("rest", 0.2, False),
-        gad.Stage("second", 0.4, True),
-        gad.Stage("sampling", None, False),
-    )
     sampler = gad.Sampler(
-        "marks", gad.mala(step_size=0.1).make_kernel, gad.adaptations.Together((Marks(), Marks())), schedule=schedule
+        "marks", gad.mala(step_size=0.1**0.5).make_kernel, gad.adaptations.Together((Marks(), Marks()))
     )
-    arguments = {"thinning": 1, "select": lambda *_: True}
-    history = drive(sampler, TARGET, begin(sampler), num_warmup=30, num_draws=0, **arguments)
-    pool = history.run.pools
+    stages = Learn(sampler, 0.4, "first"), Hold(sampler, 0.2, "rest"), Learn(sampler, 0.4, "second"), Draw(sampler)
+    run = engine(gad.Plan((Search(), *stages)), 30, 0)
+    run.drive()
+    pool = run.progress.pools
     np.testing.assert_array_equal(pool.memory, [[2], [2]])
-    np.testing.assert_allclose(pool.kernel.proposal.factor.variance, 0.1 * 4.0**4)
+    np.testing.assert_allclose(pool.kernel.proposal.factor.multiplier**2, 0.1 * 4.0**4)
     np.testing.assert_allclose(pool.chains.cache, np.sqrt(0.1 * 4.0**4) * pool.chains.grad, rtol=1e-12)
-    none = drive(sampler, TARGET, begin(sampler), num_warmup=0, num_draws=0, **arguments)
-    np.testing.assert_array_equal(none.run.pools.memory, [[0], [0]])
+    none = engine(gad.Plan((Search(), *stages)), 0, 0)
+    none.drive()
+    np.testing.assert_array_equal(none.progress.pools.memory, [[0], [0]])
 
 
 def test_whoever_owns_the_loop_finishes_it():
     sampler = gad.hmc(5, step_size_rule="dual-averaging")
-    state = sampler.init(jax.random.key(0), TARGET, jnp.zeros((2, 3)))
+    state = sampler.init(TARGET, jnp.zeros((2, 3)))
     for t in range(3):
         state, _ = sampler.step(jax.random.key(t), state, TARGET)
     finished = jax.jit(lambda state: sampler.finish(state))(state)
