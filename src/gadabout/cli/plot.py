@@ -7,6 +7,7 @@ from typing import Any
 import jax
 import numpy as np
 import xarray as xr
+from jax.tree_util import GetAttrKey
 
 from gadabout.cli.panels import MAX_INTERVALS, adaptation, intervals, log_density, worst_coordinate
 from gadabout.cli.summary import Summary
@@ -41,7 +42,7 @@ def draw(tree: xr.DataTree, summary: Summary, target: str, acceptance: float | N
 def target_acceptance(sampler: Any) -> float | None:
     """The acceptance rate that a sampler's adaptation steers to: the first leaf of that name, None without one."""
     for path, leaf in jax.tree_util.tree_leaves_with_path(sampler):
-        if getattr(path[-1], "name", None) == "target_acceptance":
+        if path and path[-1] == GetAttrKey("target_acceptance"):
             return float(leaf)
     return None
 
