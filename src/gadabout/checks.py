@@ -48,6 +48,15 @@ def check_positive(name: str, value: Any) -> float:
     return number
 
 
+def check_finite(name: str, value: Any) -> float:
+    """The value as a float, if it is one finite number; raises TypeError or ValueError."""
+    wanted = "must be a finite number"
+    number = _number(name, value, wanted)
+    if not math.isfinite(number):
+        raise ValueError(f"{name} {wanted}, got {value}")
+    return number
+
+
 def check_probability(name: str, value: Any, remedy: str = "") -> float:
     """The value as a float, if it is one number strictly between 0 and 1; raises TypeError or ValueError.
 

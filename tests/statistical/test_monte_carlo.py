@@ -19,7 +19,7 @@ from tests.statistical import conjugate
 
 key = jax.random.key
 LIMIT = 4.0
-P, BROAD = (gad.Gaussian(jnp.zeros(1), gad.Diagonal(jnp.full(1, s))) for s in (1.0, 1.3))
+P, BROAD = (gad.proposals.Gaussian(jnp.zeros(1), gad.factors.Diagonal(jnp.full(1, s))) for s in (1.0, 1.3))
 NORMAL = gad.Target(P.normalised_log_density)
 BOTH = lambda x: jnp.concatenate([x, x**2])
 
@@ -38,13 +38,13 @@ def agrees(estimate, truth):
 def test_the_exponential_example():
     """Exp(1): E[θ] = 1, E[θ²] = 2, E[log(3 + θ^2.3)] = 1.48896; finds errors of 0.02, 0.06 and 0.008."""
     f = lambda x: jnp.stack([x, x**2, jnp.log(3 + x**2.3)])
-    assert agrees(mc.plain(key(0), jax.random.exponential, f, 100_000), [1, 2, 1.48896])
+    assert agrees(mc.plain(f, jax.random.exponential, num_draws=100_000, seed=0), [1, 2, 1.48896])
 
 
 def test_the_discrete_example():
     """E[θ] = 1, E[θ²] = 1.5 with 10,000 draws; finds errors of 0.04 and 0.09."""
     draw = lambda key: jax.random.choice(key, jnp.arange(3), p=jnp.array([0.25, 0.5, 0.25]))
-    assert agrees(mc.plain(key(0), draw, lambda x: x ** jnp.arange(1, 3), 10_000), [1, 1.5])
+    assert agrees(mc.plain(lambda x: x ** jnp.arange(1, 3), draw, num_draws=10_000, seed=0), [1, 1.5])
 
 
 def test_the_standard_error_is_the_scatter():
@@ -71,7 +71,8 @@ def test_accuracy_does_not_depend_on_the_dimension():
     """f = the sum of θ over √D has variance 1 in every dimension: standard errors agree to 3 % at 10,000 draws."""
     f = lambda x: jnp.sum(x) / jnp.sqrt(x.size)
     errors = [
-        mc.plain(key(3), lambda key, D=D: jax.random.normal(key, (D,)), f, 10_000).standard_error for D in (1, 100)
+        mc.plain(f, lambda key, D=D: jax.random.normal(key, (D,)), num_draws=10_000, seed=3).standard_error
+        for D in (1, 100)
     ]
     np.testing.assert_allclose(errors, 0.01, rtol=0.03)
 
@@ -85,7 +86,7 @@ def test_rejection_draws_the_target():
     """
     target = gad.Target(lambda x: -0.5 * jnp.sum((x / 0.8) ** 2))
     envelope = 0.5 * np.log(2 * np.pi * 1.69) + 0.1  # log π − log q is largest at 0
-    result = mc.rejection(key(0), BROAD, target, 10_000, log_envelope=envelope)
+    result = mc.rejection(target, BROAD, log_envelope=envelope, num_draws=10_000, seed=0)
     assert agrees(mc.average(np.asarray(jax.vmap(BOTH)(result.draws))), [0, 0.64])
     assert agrees(result.log_normaliser, 0.5 * np.log(2 * np.pi * 0.64))
 
@@ -94,7 +95,7 @@ def test_the_ball_in_the_cube():
     """Acceptance π⁵/(2¹⁰ 5!) = 0.00249 at D = 10; E|x|² = D/(D + 2)/4; finds errors of 40 % and 0.008."""
     cube = UserDistribution(10, lambda key: jax.random.uniform(key, (10,)) - 0.5, lambda x: 0.0)
     ball = gad.Target(lambda x: jnp.where(x @ x < 0.25, 0.0, -jnp.inf))
-    result = mc.rejection(key(0), cube, ball, 250, log_envelope=0.0)
+    result = mc.rejection(ball, cube, log_envelope=0.0, num_draws=250, seed=0)
     assert agrees(result.acceptance_rate, np.pi**5 / 2**10 / 120)
     assert agrees(mc.average(np.sum(result.draws**2, 1)), 10 / 12 / 4)
 
@@ -103,7 +104,7 @@ def test_the_acceptance_rate_is_unbiased_although_proposing_stops_at_the_last_dr
     """Three draws at a rate of 0.3, 300 times: k/N would be 0.05 too high, which is found: 6 standard errors."""
     coin = gad.Target(lambda x: jnp.where(x[0] < 0.3, 0.0, -jnp.inf))
     unit = UserDistribution(1, lambda key: jax.random.uniform(key, (1,)), lambda x: 0.0)
-    runs = [mc.rejection(key(i), unit, coin, 3, log_envelope=0.0, batch_size=64) for i in range(300)]
+    runs = [mc.rejection(coin, unit, log_envelope=0.0, num_draws=3, seed=i, batch_size=64) for i in range(300)]
     assert agrees(mc.average([run.acceptance_rate.value for run in runs]), 0.3)
     assert not agrees(mc.average([3 / run.num_proposals for run in runs]), 0.3)
 
@@ -111,13 +112,13 @@ def test_the_acceptance_rate_is_unbiased_although_proposing_stops_at_the_last_dr
 # Importance
 
 
-WIDE = gad.Gaussian(
-    jnp.asarray(conjugate.MEAN), gad.Cholesky(jnp.asarray(1.2 * np.linalg.cholesky(conjugate.COVARIANCE)))
+WIDE = gad.proposals.Gaussian(
+    jnp.asarray(conjugate.MEAN), gad.factors.Cholesky(jnp.asarray(1.2 * np.linalg.cholesky(conjugate.COVARIANCE)))
 )
 
 
 def log_marginal_error(num_draws):
-    result = mc.importance(key(0), WIDE, conjugate.TARGET, num_draws)
+    result = mc.importance(conjugate.TARGET, WIDE, num_draws=num_draws, seed=0)
     return abs(result.log_marginal_likelihood.value - conjugate.LOG_MARGINAL), result
 
 
@@ -129,20 +130,20 @@ def test_importance_recovers_the_conjugate_posterior():
     assert agrees(result.expectation(conjugate.moments), conjugate.MOMENTS)
     assert result.pareto_k < 0.7
     normalised = gad.Target(lambda x: conjugate.TARGET.log_density(x) - conjugate.LOG_MARGINAL)
-    plain = mc.importance(key(1), WIDE, normalised, 20_000).expectation(conjugate.moments, normalised=True)
+    plain = mc.importance(normalised, WIDE, num_draws=20_000, seed=1).expectation(conjugate.moments, normalised=True)
     assert agrees(plain, conjugate.MOMENTS)
 
 
 def test_planted_weights_that_are_not_normalised_are_found(monkeypatch):
     """Planted: q without its constants, as `log_density` gives it."""
-    monkeypatch.setattr(gad.Gaussian, "log_normaliser", lambda self: 0.0)
+    monkeypatch.setattr(gad.proposals.Gaussian, "log_normaliser", lambda self: 0.0)
     error, result = log_marginal_error(20_001)  # another number compiles anew
     assert error > 100 * result.log_marginal_likelihood.standard_error
 
 
 def test_the_variance_of_the_weights():
     """E_p[p/q] − 1 = s²/√(2s² − 1) − 1 for p = N(0, 1), q = N(0, s²), s = 1.3: 0.0955, over 40 replicates of 5,000."""
-    results = [mc.importance(key(i), BROAD, NORMAL, 5_000) for i in range(40)]
+    results = [mc.importance(NORMAL, BROAD, num_draws=5_000, seed=i) for i in range(40)]
     assert agrees(mc.average([result.weight_variance for result in results]), 1.69 / np.sqrt(2.38) - 1)
     assert agrees(mc.average([5_000 / result.ess - 1 for result in results]), 1.69 / np.sqrt(2.38) - 1)
 
@@ -152,7 +153,7 @@ def test_the_bias_of_self_normalisation_falls_as_one_over_draws():
 
     The second order is left to the tolerance: 15 % of the bias at M = 20 and 5 % at M = 80, besides 4 standard errors.
     """
-    q = gad.Gaussian(jnp.full(1, 0.5), gad.Diagonal(jnp.full(1, 1.2)))
+    q = gad.proposals.Gaussian(jnp.full(1, 0.5), gad.factors.Diagonal(jnp.full(1, 1.2)))
     x = np.linspace(-12, 12, 4_001)[:, None]
     p, density = (np.exp(jax.vmap(d.normalised_log_density)(x)) for d in (P, q))
     slope = -np.sum(p**2 / density * x[:, 0]) * (x[1, 0] - x[0, 0])
@@ -177,17 +178,18 @@ def test_light_tails_miss_the_truth_and_are_told_of():
     The Gaussian's log p̂(x) is too low on average of 20 keys, and at least 15 of them warn (97 % of other keys do); the
     Student-t never does.
     """
-    heavy = gad.StudentT(jnp.zeros(10), gad.Diagonal(jnp.ones(10)), jnp.asarray(3.0))
-    heavier = gad.StudentT(heavy.mean, heavy.factor, jnp.asarray(2.0))
+    heavy = gad.proposals.StudentT(jnp.zeros(10), gad.factors.Diagonal(jnp.ones(10)), jnp.asarray(3.0))
+    heavier = gad.proposals.StudentT(heavy.mean, heavy.factor, jnp.asarray(2.0))
+    narrow = gad.proposals.Gaussian(heavy.mean, gad.factors.Diagonal(jnp.full(10, 0.8)))
     target, told, values = gad.Target(heavy.normalised_log_density), 0, []
     for i in range(20):
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            result = mc.importance(key(i), gad.Gaussian(heavy.mean, gad.Diagonal(jnp.full(10, 0.8))), target, 20_000)
+            result = mc.importance(target, narrow, num_draws=20_000, seed=i)
         values.append(result.log_marginal_likelihood.value)
         assert [str(w.message) for w in caught] == list(result.warnings)
         told += len(caught)
-        assert mc.importance(key(i), heavier, target, 1_000).warnings == ()
+        assert mc.importance(target, heavier, num_draws=1_000, seed=i).warnings == ()
     assert told >= 15
     assert not agrees(mc.average(values), 0.0)
     assert np.mean(values) < 0
@@ -198,15 +200,15 @@ def test_light_tails_miss_the_truth_and_are_told_of():
 
 def test_the_bound_beside_the_log_marginal_likelihood():
     """log p(x) − ELBO = KL(q ‖ p) = (s² − 1)/2 − log s for q = N(0, s²) and p = N(0, 1); finds errors of 0.03."""
-    result = mc.importance(key(0), BROAD, NORMAL, 20_000)
+    result = mc.importance(NORMAL, BROAD, num_draws=20_000, seed=0)
     kl = 0.5 * (1.69 - 1) - np.log(1.3)
     assert agrees(result.elbo, -kl)
-    assert agrees(mc.elbo(key(1), BROAD, NORMAL, 20_000), -kl)
+    assert agrees(mc.elbo(NORMAL, BROAD, num_draws=20_000, seed=1), -kl)
     assert result.elbo.value < result.log_marginal_likelihood.value
 
 
 def fit_error(num_steps=1_000):
-    fit = mc.fit_gaussian(key(0), conjugate.TARGET, jnp.zeros(4), num_steps=num_steps)
+    fit = mc.fit_gaussian(conjugate.TARGET, jnp.zeros(4), num_steps=num_steps)
     L = fit.distribution.factor.matrix
     return fit, np.abs(np.asarray(L @ L.T) - conjugate.COVARIANCE).max()
 
@@ -230,7 +232,7 @@ def test_a_planted_bound_without_the_entropy_is_found(monkeypatch):
 
 def test_the_diagonal_fit_is_the_mean_field_optimum():
     """Precisions of the best diagonal Gaussian are those of the target's diagonal; 3 %, what its last steps leave."""
-    fit = mc.fit_gaussian(key(0), conjugate.TARGET, jnp.zeros(4), factor="diagonal", num_steps=2_000)
+    fit = mc.fit_gaussian(conjugate.TARGET, jnp.zeros(4), factor="diagonal", num_steps=2_000)
     np.testing.assert_allclose(fit.distribution.factor.scale**-2, np.diag(conjugate.PRECISION), rtol=0.03)
     assert fit.elbo.value < conjugate.LOG_MARGINAL
 
@@ -241,14 +243,14 @@ def test_a_fit_of_a_skew_target_is_the_optimum_by_quadrature():
     The same fit is a start, a proposal, and an importance q.
     """
     gumbel = gad.Target(lambda x: -x[0] - jnp.exp(-x[0]))
-    q = mc.fit_gaussian(key(0), gumbel, jnp.full(1, 3.0), num_steps=2_000).distribution
+    q = mc.fit_gaussian(gumbel, jnp.full(1, 3.0), num_steps=2_000).distribution
     np.testing.assert_allclose([q.mean[0], q.factor.matrix[0, 0]], [0.5, 1.0], atol=0.03)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # k̂: a Gumbel's right tail is heavier than a Gaussian's
-        result = mc.importance(key(1), q, gumbel, 5_000)
+        result = mc.importance(gumbel, q, num_draws=5_000, seed=1)
     assert abs(result.log_marginal_likelihood.value) < 0.1
     tree = gad.sample(
-        gumbel.logdensity,
+        gumbel.function,
         lambda key: q.sample(key),
         sampler=gad.independence(q),
         num_chains=4,

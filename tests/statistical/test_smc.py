@@ -6,6 +6,7 @@ key fixed once), the moments within 5 (one in 6,000 for each of them).
 """
 
 import importlib
+import math
 
 import jax
 import jax.numpy as jnp
@@ -24,7 +25,7 @@ RUNS = 16
 
 def runs(target, start, moments, num_particles=400, **settings):
     """R runs: the z-score of their mean log Ẑ as a function of the truth, that of moments, and the runs."""
-    results = [mc.smc(key(i), start, target, num_particles, **settings) for i in range(RUNS)]
+    results = [mc.smc(target, start, num_particles=num_particles, seed=i, **settings) for i in range(RUNS)]
     evidence = mc.average([result.log_marginal_likelihood.value for result in results])
     means = mc.average([np.asarray(jax.vmap(moments)(result.draws)).mean(0) for result in results])
     score = lambda estimate, truth: np.max(np.abs((estimate.value - truth) / estimate.standard_error))
@@ -73,7 +74,9 @@ def test_the_same_key_gives_the_same_bits_and_other_keys_compile_nothing(conjuga
         return conjugate.log_joint(x, data)
 
     target = gad.Target(log_density, conjugate.TARGET.data)
-    run = lambda i, data=target.data: mc.smc(key(i), conjugate.START, gad.Target(log_density, data), 50, num_moves=2)
+    run = lambda i, data=target.data: mc.smc(
+        gad.Target(log_density, data), conjugate.START, num_particles=50, num_moves=2, seed=i
+    )
     first = run(0)
     count = len(traced)
     again = run(0)
@@ -86,7 +89,7 @@ def test_the_same_key_gives_the_same_bits_and_other_keys_compile_nothing(conjuga
 
 def test_a_recipes_own_adaptation_moves_the_particles_of_a_curved_target():
     """gadMALA learns on (`memory` and θ are kept from stage to stage); Z = 2π · 0.6, exact moments by 10⁶ draws."""
-    start = gad.Gaussian(jnp.array([0.0, 1.0, 1.0]), gad.Diagonal(jnp.array([2.0, 3.0, 3.0])))
+    start = gad.proposals.Gaussian(jnp.array([0.0, 1.0, 1.0]), gad.factors.Diagonal(jnp.array([2.0, 3.0, 3.0])))
     target = gad.Target(law_target.log_density)
     moves = gad.gad_mala(scale=0.8, learning_rate=5e-3)
     evidence, moments, _ = runs(target, start, law_target.moments, sampler=moves)
@@ -101,10 +104,10 @@ def test_a_target_with_an_edge():
     With keys for the moves that are never used twice (`jax_debug_key_reuse`).
     """
     target = gad.Target(lambda x: jnp.where(x[0] > 0, -x[0], -jnp.inf))
-    start = gad.Gaussian(jnp.ones(1), gad.Diagonal(jnp.full(1, 2.0)))
+    start = gad.proposals.Gaussian(jnp.ones(1), gad.factors.Diagonal(jnp.full(1, 2.0)))
     with jax.debug_key_reuse(True):
         evidence, moments, _ = runs(
-            target, start, lambda x: jnp.stack([x[0], x[0] ** 2]), sampler=gad.rwm(step_size=2.0)
+            target, start, lambda x: jnp.stack([x[0], x[0] ** 2]), sampler=gad.rwm(step_size=math.sqrt(2.0))
         )
     assert evidence(0.0) < 3
     assert moments([1.0, 2.0]) < 5
@@ -119,7 +122,7 @@ def test_resampling_is_unbiased_and_a_planted_bias_is_found():
         counts = mc.average(np.asarray(offspring(jax.vmap(resample)(jax.random.split(key(0), 50_000)))))
         return np.max(np.abs(counts.value - 5 * weights) / (counts.standard_error + 1e-12))
 
-    assert score(lambda k: mc.systematic_resampling(k, weights)) < 5
+    assert score(lambda k: mc.systematic_resampling(weights, seed=k)) < 5
     comb = jnp.arange(5) / 5
     assert score(lambda k: jnp.searchsorted(jnp.cumsum(weights), comb, side="right")) > 100
 
@@ -128,32 +131,32 @@ def test_a_planted_bias_of_the_offspring_is_found(monkeypatch):
     """Planted: offspring by the square roots of the weights. Moves that mix well heal it; one random walk a stage, with
     nothing learned, leaves it to be seen, and needs N = 1,000 where nothing is planted.
     """
-    few = {"sampler": gad.rwm(step_size=0.5), "num_adapt": 0, "num_moves": 1}
+    few = {"sampler": gad.rwm(step_size=math.sqrt(0.5)), "num_adapt": 0, "num_moves": 1}
     evidence, _, _ = runs(conjugate.TARGET, conjugate.START, conjugate.moments, 1_000, **few)
     assert evidence(conjugate.LOG_MARGINAL) < 3
     right = module.systematic_resampling
-    monkeypatch.setattr(module, "systematic_resampling", lambda k, w: right(k, jnp.sqrt(w)))
+    monkeypatch.setattr(module, "systematic_resampling", lambda w, *, seed: right(jnp.sqrt(w), seed=seed))
     evidence, _, _ = runs(conjugate.TARGET, conjugate.START, conjugate.moments, 1_001, **few)  # compiles anew
     assert evidence(conjugate.LOG_MARGINAL) > 6
 
 
 def test_a_planted_start_without_its_constants_is_found(monkeypatch):
-    monkeypatch.setattr(gad.Gaussian, "normalised_log_density", lambda self, x: self.log_density(x))
+    monkeypatch.setattr(gad.proposals.Gaussian, "normalised_log_density", lambda self, x: self.log_density(x))
     evidence, _, _ = runs(conjugate.TARGET, conjugate.START, conjugate.moments, 402)
     assert evidence(conjugate.LOG_MARGINAL) > 6
 
 
 def test_failures_say_what_to_do():
     nowhere = gad.Target(lambda x: jnp.where(x[0] > 1e6, 0.0, -jnp.inf))
-    start = gad.Gaussian(jnp.zeros(1), gad.Diagonal(jnp.ones(1)))
-    still = gad.rwm(step_size=1e12)
+    start = gad.proposals.Gaussian(jnp.zeros(1), gad.factors.Diagonal(jnp.ones(1)))
+    still = gad.rwm(step_size=1e6)
     with pytest.raises(ValueError, match="no particle falls where"):
-        mc.smc(key(0), start, nowhere, 50, sampler=still)
+        mc.smc(nowhere, start, num_particles=50, sampler=still)
     narrow = gad.Target(lambda x: -0.5 * jnp.sum((x / 1e-3) ** 2))
     with pytest.warns(UserWarning, match="of the moves of stage 1 were accepted"):
-        result = mc.smc(key(0), start, narrow, 50, sampler=still)
+        result = mc.smc(narrow, start, num_particles=50, sampler=still)
     assert result.warnings
     with pytest.raises(mc.TemperingLimit, match="after max_stages = 2: q₀ is far") as error:
-        mc.smc(key(0), start, narrow, 50, sampler=still, max_stages=2)
+        mc.smc(narrow, start, num_particles=50, sampler=still, max_stages=2)
     assert error.value.partial.draws.shape == (50, 1)
     assert len(error.value.partial.ess) == 2

@@ -1,13 +1,20 @@
 """Checks of arguments: what passes, as what type; what does not, by which error; and what the message says."""
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import gadabout as gad
 from gadabout.algorithms import hmc
-from gadabout.checks import LARGEST, check_function, check_one_of, check_positive, check_probability, check_whole
+from gadabout.checks import (
+    LARGEST,
+    check_finite,
+    check_function,
+    check_one_of,
+    check_positive,
+    check_probability,
+    check_whole,
+)
 from gadabout.cli.counts import whole
 from gadabout.cli.errors import CliError
 
@@ -30,7 +37,7 @@ def test_numbers_out_of_range_are_value_errors(value):
 
 
 @pytest.mark.parametrize("value", NOT_NUMBERS, ids=repr)
-@pytest.mark.parametrize("check", [check_whole, check_positive, check_probability])
+@pytest.mark.parametrize("check", [check_whole, check_finite, check_positive, check_probability])
 def test_what_is_no_number_is_a_type_error(check, value):
     with pytest.raises(TypeError, match=r"argument must .*, got "):
         check("argument", value)
@@ -57,6 +64,18 @@ def test_positive_numbers_pass_as_floats(value):
 def test_numbers_that_are_not_finite_and_positive(value):
     with pytest.raises(ValueError, match="rate must be a finite number above 0, got "):
         check_positive("rate", value)
+
+
+@pytest.mark.parametrize("value", [0, -1.5, np.float32(0.5), jnp.asarray(3)])
+def test_finite_numbers_pass_as_floats(value):
+    assert check_finite("level", value) == value
+    assert type(check_finite("level", value)) is float
+
+
+@pytest.mark.parametrize("value", [INF, -INF, NAN, jnp.asarray(NAN), 10**400])
+def test_numbers_that_are_not_finite(value):
+    with pytest.raises(ValueError, match="level must be a finite number, got "):
+        check_finite("level", value)
 
 
 @pytest.mark.parametrize("value", [0.25, np.float32(0.5), jnp.asarray(0.75), 1 - 2**-53])
@@ -95,9 +114,9 @@ def test_functions():
 
 def test_whole_numbers_of_numpy_are_taken_as_pythons():
     assert hmc(np.int64(3), steps_jitter=np.int32(2)).name == "hmc"
-    key, target = jax.random.key(0), gad.Target(lambda x: -0.5 * x @ x)
+    target = gad.Target(lambda x: -0.5 * x @ x)
     q = gad.proposals.Gaussian(jnp.zeros(2), gad.factors.Diagonal(jnp.ones(2)))
-    numpys, pythons = (gad.monte_carlo.importance(key, q, target, kind(40)) for kind in (np.int64, int))
+    numpys, pythons = (gad.monte_carlo.importance(target, q, num_draws=kind(40)) for kind in (np.int64, int))
     np.testing.assert_array_equal(numpys.draws, pythons.draws)
     posterior = gad.Minibatches(lambda x: x * 0, lambda x, rows: rows * x, np.ones(9), batch_size=np.int64(4))
     assert type(posterior.batch_size) is int

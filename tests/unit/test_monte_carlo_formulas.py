@@ -12,7 +12,7 @@ from gadabout import monte_carlo as mc
 from gadabout.proposals import UserDistribution
 
 key = jax.random.key
-NORMAL = gad.Gaussian(jnp.zeros(1), gad.Diagonal(jnp.ones(1)))
+NORMAL = gad.proposals.Gaussian(jnp.zeros(1), gad.factors.Diagonal(jnp.ones(1)))
 CAUCHY = gad.Target(lambda x: -jnp.log1p(x @ x) - jnp.log(jnp.pi))
 POSITIVE = gad.Target(lambda x: jnp.where(x[0] > 0, -x[0], -jnp.inf))  # Exp(1)
 SQUARE = UserDistribution(2, lambda key: jax.random.uniform(key, (2,)) * 2 - 1, lambda x: -jnp.log(4.0))
@@ -20,13 +20,13 @@ DISC = gad.Target(lambda x: jnp.where(x @ x < 1, 0.0, -jnp.inf))
 
 
 def factor(matrix):
-    return gad.Cholesky(jnp.asarray(matrix, dtype=float))
+    return gad.factors.Cholesky(jnp.asarray(matrix, dtype=float))
 
 
 DISTRIBUTIONS = {
-    "gaussian": gad.Gaussian(jnp.array([0.3, -0.2]), factor([[0.8, 0], [0.5, 0.6]])),
-    "student": gad.StudentT(jnp.array([0.3, -0.2]), factor([[0.8, 0], [0.5, 0.6]]), jnp.asarray(3.0)),
-    "mixture": gad.GaussianMixture(
+    "gaussian": gad.proposals.Gaussian(jnp.array([0.3, -0.2]), factor([[0.8, 0], [0.5, 0.6]])),
+    "student": gad.proposals.StudentT(jnp.array([0.3, -0.2]), factor([[0.8, 0], [0.5, 0.6]]), jnp.asarray(3.0)),
+    "mixture": gad.proposals.GaussianMixture(
         jnp.array([0.5, 1.5]),  # need not sum to one
         jnp.array([[0.0, 1.0], [1.0, -1.0]]),
         factor([[[0.8, 0], [0.5, 0.6]], [[1, 0], [0, 0.5]]]),
@@ -58,7 +58,7 @@ def test_a_distribution_without_its_constant_says_what_to_define():
             return -0.5 * x @ x
 
     with pytest.raises(NotImplementedError, match="define its method log_normaliser"):
-        mc.importance(key(0), Unnormalised(), CAUCHY, 100)
+        mc.importance(CAUCHY, Unnormalised(), num_draws=100, seed=0)
 
 
 def test_the_discrete_example():
@@ -71,11 +71,11 @@ def test_the_discrete_example():
 
 def test_f_may_return_any_shape_and_whole_numbers():
     draw = lambda key: jax.random.choice(key, jnp.arange(3), p=jnp.array([0.25, 0.5, 0.25]))
-    estimate = mc.plain(key(0), draw, lambda x: jnp.outer(x ** jnp.arange(2), jnp.arange(3) == x), 100)
+    estimate = mc.plain(lambda x: jnp.outer(x ** jnp.arange(2), jnp.arange(3) == x), draw, num_draws=100, seed=0)
     assert estimate.value.shape == estimate.standard_error.shape == (2, 3)
-    assert float(mc.plain(key(0), NORMAL, lambda x: x[0] > 1e9, 10).value) == 0
+    assert float(mc.plain(lambda x: x[0] > 1e9, NORMAL, num_draws=10, seed=0).value) == 0
     with pytest.warns(UserWarning, match="not finite at .* of 100 draws"):
-        mc.plain(key(0), NORMAL, lambda x: jnp.log(x[0]), 100)
+        mc.plain(lambda x: jnp.log(x[0]), NORMAL, num_draws=100, seed=0)
 
 
 def test_the_split_is_exact():
@@ -87,36 +87,49 @@ def test_the_split_is_exact():
 
 
 def test_rejection_does_not_depend_on_the_batch():
-    results = [mc.rejection(key(1), SQUARE, DISC, 300, log_envelope=1.5, batch_size=size) for size in (64, 1_000)]
+    results = [
+        mc.rejection(DISC, SQUARE, log_envelope=1.5, num_draws=300, seed=1, batch_size=size) for size in (64, 1_000)
+    ]
     np.testing.assert_array_equal(results[0].draws, results[1].draws)
     assert results[0].num_proposals == results[1].num_proposals
     assert results[0].draws.shape == (300, 2)
 
 
+def test_a_violated_envelope_does_not_depend_on_the_batch():
+    """The first violation is reported, and none beyond the last proposal that was needed."""
+    reported = []
+    for size in (256, 8_192):
+        with pytest.raises(mc.EnvelopeViolated) as error:
+            mc.rejection(CAUCHY, NORMAL, log_envelope=1.0, num_draws=2_000, seed=0, batch_size=size)
+        reported.append((float(error.value.point[0]), error.value.log_ratio))
+        assert mc.rejection(CAUCHY, NORMAL, log_envelope=1.0, num_draws=2, seed=0, batch_size=size).num_proposals < 100
+    assert reported[0] == reported[1]
+
+
 def test_a_violated_envelope_shows_the_point():
     with pytest.raises(mc.EnvelopeViolated, match=r"at the proposed point x = .* pass log_envelope") as error:
-        mc.rejection(key(0), NORMAL, CAUCHY, 2_000, log_envelope=1.0)
+        mc.rejection(CAUCHY, NORMAL, log_envelope=1.0, num_draws=2_000, seed=0)
     point, ratio = error.value.point, error.value.log_ratio
     np.testing.assert_allclose(ratio, CAUCHY.log_density(point) - NORMAL.normalised_log_density(point))
     assert ratio > 1
     assert f"{point[0]:.6f}"[:6] in str(error.value)
     undefined = gad.Target(lambda x: jnp.where(x[0] > 2, jnp.nan, -x @ x))
     with pytest.raises(mc.EnvelopeViolated, match=r"nan exceeds .* must be a number"):
-        mc.rejection(key(0), NORMAL, undefined, 2_000, log_envelope=10.0)
+        mc.rejection(undefined, NORMAL, log_envelope=10.0, num_draws=2_000, seed=0)
 
 
 def test_an_envelope_that_is_met_exactly_is_none_violated():
     """log π − log q is the envelope everywhere, up to rounding."""
     shifted = gad.Target(lambda x: NORMAL.normalised_log_density(x) + 123.4)
-    result = mc.rejection(key(0), NORMAL, shifted, 2_000, log_envelope=123.4)
+    result = mc.rejection(shifted, NORMAL, log_envelope=123.4, num_draws=2_000, seed=0)
     assert result.num_proposals == 2_000
     np.testing.assert_allclose(result.log_normaliser.value, 123.4)
 
 
 def test_the_limit_on_proposals_keeps_what_was_drawn():
     with pytest.raises(mc.ProposalLimit, match="of 300 draws after max_proposals = 100 ") as error:
-        mc.rejection(key(1), SQUARE, DISC, 300, log_envelope=1.5, batch_size=64, max_proposals=100)
-    whole = mc.rejection(key(1), SQUARE, DISC, 300, log_envelope=1.5, batch_size=64)
+        mc.rejection(DISC, SQUARE, log_envelope=1.5, num_draws=300, seed=1, batch_size=64, max_proposals=100)
+    whole = mc.rejection(DISC, SQUARE, log_envelope=1.5, num_draws=300, seed=1, batch_size=64)
     kept = error.value.partial
     assert 0 < len(kept.draws) < 100
     assert kept.num_proposals == 100
@@ -165,29 +178,29 @@ def test_a_tail_that_is_too_heavy_is_told_of():
     exponential = UserDistribution(1, lambda key: jax.random.exponential(key, (1,)), lambda x: -x[0])
     heavy, light = (gad.Target(lambda x, k: (k - 1) * x[0], jnp.asarray(k)) for k in (1.0, 0.3))
     with pytest.warns(UserWarning, match=r"Pareto k̂ = .* heavier tails \(StudentT\)"):
-        result = mc.importance(key(0), exponential, heavy, 20_000)
+        result = mc.importance(heavy, exponential, num_draws=20_000, seed=0)
     assert result.pareto_k > 0.7
     assert len(result.warnings) == 1
-    assert mc.importance(key(0), exponential, light, 20_000).warnings == ()  # warnings are errors here
+    assert mc.importance(light, exponential, num_draws=20_000, seed=0).warnings == ()  # warnings are errors here
     with pytest.warns(UserWarning, match="cannot be judged"):
-        mc.importance(key(0), exponential, light, 20)
+        mc.importance(light, exponential, num_draws=20, seed=0)
 
 
 def test_draws_without_weight():
     undefined = gad.Target(lambda x: jnp.where(x[0] > 1, jnp.nan, jnp.where(x[0] < 0, -jnp.inf, 0.0)))
     with pytest.warns(UserWarning, match="NaN or infinite at .* of 500 draws"):
-        result = mc.importance(key(0), NORMAL, undefined, 500)
+        result = mc.importance(undefined, NORMAL, num_draws=500, seed=0)
     used = result.weights > 0
     np.testing.assert_array_equal(used, (result.draws[:, 0] >= 0) & (result.draws[:, 0] <= 1))
     with pytest.raises(ValueError, match="none of 50 draws"):
-        mc.importance(key(0), NORMAL, gad.Target(lambda x: -jnp.inf * jnp.ones(())), 50)
+        mc.importance(gad.Target(lambda x: -jnp.inf * jnp.ones(())), NORMAL, num_draws=50, seed=0)
 
 
 def test_the_same_key_gives_the_same():
     for run in (
-        lambda k: mc.plain(k, NORMAL, jnp.sum, 50).value,
-        lambda k: mc.importance(k, NORMAL, gad.Target(NORMAL.log_density), 50).draws,
-        lambda k: mc.fit_gaussian(k, gad.Target(NORMAL.log_density), jnp.ones(1), num_steps=3).distribution.mean,
+        lambda k: mc.plain(jnp.sum, NORMAL, num_draws=50, seed=k).value,
+        lambda k: mc.importance(gad.Target(NORMAL.log_density), NORMAL, num_draws=50, seed=k).draws,
+        lambda k: mc.fit_gaussian(gad.Target(NORMAL.log_density), jnp.ones(1), num_steps=3, seed=k).distribution.mean,
     ):
         np.testing.assert_array_equal(run(key(3)), run(key(3)))
         assert np.any(run(key(3)) != run(key(4))) or run(key(3)).ndim == 1  # a Gaussian's fit has no noise left
@@ -197,7 +210,7 @@ def test_systematic_resampling_keeps_whole_shares():
     """Every index appears ⌊N w⌋ or ⌈N w⌉ times, and never one without weight, at either end."""
     weights = jnp.array([0.0, 0.1, 0.0, 2.0, 0.55, 0.35, 0.0, 0.0])
     shares = np.asarray(8 * weights / weights.sum())
-    indices = jax.jit(jax.vmap(lambda k: mc.systematic_resampling(k, weights)))(jax.random.split(key(0), 500))
+    indices = jax.jit(jax.vmap(lambda k: mc.systematic_resampling(weights, seed=k)))(jax.random.split(key(0), 500))
     counts = np.asarray(jax.vmap(lambda i: jnp.bincount(i, length=8))(indices))
     assert np.all((counts >= np.floor(shares)) & (counts <= np.ceil(shares)))
 
@@ -205,34 +218,34 @@ def test_systematic_resampling_keeps_whole_shares():
 def test_arguments():
     q, target = NORMAL, gad.Target(NORMAL.log_density)
     with pytest.raises(ValueError, match="num_draws must be a whole number of at least 2, got 1"):
-        mc.plain(key(0), q, jnp.sum, 1)
+        mc.plain(jnp.sum, q, num_draws=1, seed=0)
     with pytest.raises(ValueError, match="at least 2 independent draws"):
         mc.average(3.0)
     with pytest.raises(ValueError, match="truth must have the shape"):
         mc.error_split(np.zeros((3, 2)), 0.0)
     with pytest.raises(ValueError, match="log_envelope must be a finite"):
-        mc.rejection(key(0), q, target, 10, log_envelope=np.inf)
+        mc.rejection(target, q, log_envelope=np.inf, num_draws=10, seed=0)
     with pytest.raises(ValueError, match="num_draws"):
-        mc.importance(key(0), q, target, 1)
+        mc.importance(target, q, num_draws=1, seed=0)
     with pytest.raises(ValueError, match="step_size"):
-        mc.fit_gaussian(key(0), target, jnp.zeros(1), step_size=2.0)
+        mc.fit_gaussian(target, jnp.zeros(1), step_size=2.0)
     with pytest.raises(ValueError, match="factor must be one of"):
-        mc.fit_gaussian(key(0), target, jnp.zeros(1), factor="full")
+        mc.fit_gaussian(target, jnp.zeros(1), factor="full")
     with pytest.raises(TypeError, match="Cholesky or Diagonal, got Scaled"):
-        mc.fit_gaussian(key(0), target, replace(q, factor=gad.Scaled(jnp.ones(()), q.factor)))
+        mc.fit_gaussian(target, replace(q, factor=gad.factors.Scaled(jnp.ones(()), q.factor)))
     with pytest.raises(ValueError, match="choose a start inside the support"):
-        mc.fit_gaussian(key(0), POSITIVE, jnp.full(1, -100.0), num_steps=2)
+        mc.fit_gaussian(POSITIVE, jnp.full(1, -100.0), num_steps=2)
     with pytest.raises(ValueError, match="ess_share"):
-        mc.smc(key(0), q, target, 10, ess_share=1.0)
+        mc.smc(target, q, num_particles=10, ess_share=1.0)
     with pytest.raises(ValueError, match="num_particles must be a whole number of at least 3"):
-        mc.smc(key(0), q, target, 2)
+        mc.smc(target, q, num_particles=2)
     with pytest.raises(ValueError, match="num_moves"):
-        mc.smc(key(0), q, target, 10, num_moves=0)
+        mc.smc(target, q, num_particles=10, num_moves=0)
 
 
 def test_a_fit_beside_the_support_goes_on_and_says_so():
-    q = gad.Gaussian(jnp.ones(1), gad.Diagonal(jnp.ones(1)))
+    q = gad.proposals.Gaussian(jnp.ones(1), gad.factors.Diagonal(jnp.ones(1)))
     with pytest.warns(UserWarning, match="not finite at"):
-        fit = mc.fit_gaussian(key(0), POSITIVE, q, num_steps=20)
+        fit = mc.fit_gaussian(POSITIVE, q, num_steps=20)
     assert np.isfinite(fit.distribution.mean).all()
     assert fit.warnings

@@ -6,7 +6,7 @@ with a = 0 and B = I, the reparametrised gradients are
 
     u = Lᵀ ∇_x(log π(x) − log q(x)) = Lᵀ ∇ log π(x) + z                       _gradients
     ∇_a 𝓛 = E[u],  ∇_B 𝓛 = [E[u zᵀ]]_lower                                    factor.outer, pooled_sum
-    m ← m + ρ_t L ∇_a,  L ← L (I + ρ_t ∇_B)                                   _ascend
+    m ← m + ρ_t L ∇_a,  L ← L (I + ρ_t ∇_B)                                   _ascend, factor.times
 
 The z in u is the gradient of −log q along the path (Roeder, Wu & Duvenaud 2017, equation 8); its mean over z is the
 gradient of log|L|, the entropy. Taken at the draws, noise vanishes as q meets a Gaussian target. In whitened
@@ -14,6 +14,7 @@ coordinates steps have no units: this is natural-gradient ascent, but for a fact
 """
 
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,13 +22,15 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Key
+from jaxtyping import Array, Float, Key, PyTree
 
-from gadabout.checks import check_one_of, check_whole
-from gadabout.factors import AbstractFactor, Cholesky, Diagonal, isotropic, pooled_sum
-from gadabout.monte_carlo.importance import lower_bound
+from gadabout.checks import check_one_of, check_positive, check_whole
+from gadabout.factors import FactorKind, isotropic, pooled_sum
+from gadabout.layout import Layout
+from gadabout.monte_carlo.arguments import Density, Seed, flat_start, key_of, model_of
+from gadabout.monte_carlo.importance import lower_bound, weigh
 from gadabout.monte_carlo.plain import Estimate
-from gadabout.proposals import AbstractDistribution, Gaussian, importance_sample
+from gadabout.proposals import AbstractDistribution, Gaussian
 from gadabout.target import Target
 
 LARGEST_STEP = 0.5
@@ -36,33 +39,59 @@ LARGEST_STEP = 0.5
 
 @dataclass(frozen=True)
 class GaussianFit:
-    """The fitted `distribution`, its ELBO from fresh draws, and the trace of the ELBO, one value a step.
+    """The fitted `distribution` of flat positions, its ELBO from fresh draws, and the ELBO's trace, one value a step.
 
-    With q its distribution, it is a start (`gad.sample(…, init=lambda key: q.sample(key))`), a proposal
-    (`gad.independence(q)`) and an importance q (`importance(key, q, target, num_draws)`).
+    It is a start (`gad.sample(…, init=fit.start)`); its distribution q is a proposal (`gad.independence(q)`) and an
+    importance q (`importance(model, q)`).
     """
 
     distribution: Gaussian
     elbo: Estimate
     trace: Float[np.ndarray, " steps"]
     warnings: tuple[str, ...] = ()
+    layout: Layout | None = None
+    """of the model's position; None where it is a vector"""
+
+    def start(self, key: Key[Array, ""]) -> PyTree:
+        """A draw from the distribution, as a position that the log density takes."""
+        x = self.distribution.sample(key)
+        return x if self.layout is None else self.layout.unravel(x)
 
 
-def elbo(key: Key[Array, ""], distribution: AbstractDistribution, target: Target, num_draws: int) -> Estimate:
-    """E_q[log π − log q] with standard error, −∞ where a draw has no weight; ValueError for < 2 draws."""
-    num_draws = check_whole("num_draws", num_draws, 2)
-    return lower_bound(_log_weights(key, distribution, target, num_draws))
+def elbo(
+    model: Density,
+    distribution: AbstractDistribution,
+    *,
+    num_draws: int = 1_000,
+    seed: Seed = 0,
+    data: PyTree = None,
+) -> Estimate:
+    """E_q[log π − log q] with standard error; −∞ where a draw has no weight.
+
+    Args:
+        model: log π, as `sample` takes it, or a `Target`.
+        distribution: q, of flat positions, which must know its `log_normaliser`.
+        num_draws: draws from q, at least 2.
+        seed: an integer below 2³², or a key of `jax.random.key`.
+        data: a pytree of arrays handed to the log density, where `model` is a function of (position, data).
+
+    Raises:
+        ValueError, TypeError: for an argument out of range or not of its kind.
+    """
+    target, key = model_of(model, data, distribution).target, key_of(seed)
+    return lower_bound(weigh(key, distribution, target, check_whole("num_draws", num_draws, 2))[1])
 
 
 def fit_gaussian(
-    key: Key[Array, ""],
-    target: Target,
-    start: Gaussian | Float[Array, " n"],
+    model: Density,
+    init: Gaussian | PyTree | Callable[[Any], PyTree] = None,
     *,
-    factor: str = "dense",
+    factor: FactorKind = "dense",
     num_steps: int = 1_000,
     num_draws: int = 64,
     step_size: float = 0.3,
+    seed: Seed = 0,
+    data: PyTree = None,
 ) -> GaussianFit:
     """The Gaussian that maximises the ELBO, by stochastic ascent with reparametrised gradients.
 
@@ -70,43 +99,52 @@ def fit_gaussian(
     log π or its gradient is not finite contribute nothing to a step, and are told of.
 
     Args:
-        key: all randomness comes from it; the same key gives the same fit.
-        target: log π, normalised or not, with a gradient.
-        start: where to begin, a Gaussian whose factor is `Cholesky` or `Diagonal`, or a mean with L = I.
-        factor: "dense" or "diagonal", where `start` is a mean.
+        model: log π, normalised or not, with a gradient, as `sample` takes it, or a `Target`.
+        init: where to begin: a position as the user holds it, or a function of a key that draws one, for a mean with
+            L = I; or a Gaussian of flat positions, whose factor has products of its kind. May be left out where the
+            model has a start of its own.
+        factor: "dense" or "diagonal", where `init` is no Gaussian.
         num_steps: steps of the ascent.
         num_draws: z's a step, all of which are evaluated at once.
         step_size: ρ₀, without units.
+        seed: an integer below 2³², or a key of `jax.random.key`; the same seed gives the same fit.
+        data: a pytree of arrays handed to the log density, where `model` is a function of (position, data).
 
     Raises:
-        TypeError: if the factor of `start` is neither `Cholesky` nor `Diagonal`.
+        TypeError: if an argument is not of its kind, or two factors of the kind of that of `init` have no product.
         ValueError: if a setting is out of range, or no draw is finite at the start or the end.
     """
     num_steps = check_whole("num_steps", num_steps, 1)
     num_draws = check_whole("num_draws", num_draws, 2)
-    if not 0 < step_size <= 1:
+    if check_positive("step_size", step_size) > 1:
         raise ValueError(f"step_size must lie in (0, 1], got {step_size}")
     check_one_of("factor", factor, ("dense", "diagonal"))
-    if not isinstance(start, Gaussian):
-        mean = jnp.asarray(start, dtype=float)
-        start = Gaussian(mean, isotropic(mean.shape[0], jnp.asarray(1.0), factor))
-    if not isinstance(start.factor, Cholesky | Diagonal):
-        raise TypeError(f"the factor of start must be Cholesky or Diagonal, got {type(start.factor).__name__}")
-    fit_key, elbo_key = jax.random.split(key)
-    q, trace, lost = _fit(fit_key, target, start, jnp.asarray(step_size, dtype=float), num_steps, num_draws)
-    bound = elbo(elbo_key, q, target, max(num_draws, 1_000))
+    fit_key, elbo_key = jax.random.split(key := key_of(seed))
+    model, start = _begin(model, data, init, factor, key)
+    q, trace, lost = _fit(fit_key, model.target, start, jnp.asarray(step_size, dtype=float), num_steps, num_draws)
     if float(lost[0]) == num_draws or not jnp.isfinite(q.factor.log_det()):
-        raise ValueError("log π or its gradient is not finite around start; choose a start inside the support")
+        raise ValueError("log π or its gradient is not finite around init; choose a start inside the support")
+    bound = lower_bound(weigh(elbo_key, q, model.target, max(num_draws, 1_000))[1])
     messages = ()
     if (total := int(lost.sum())) > 0:
         messages = (f"log π or its gradient was not finite at {total} of {num_steps * num_draws} draws of the fit",)
         warnings.warn(messages[0], stacklevel=2)
-    return GaussianFit(q, bound, np.asarray(trace), messages)
+    return GaussianFit(q, bound, np.asarray(trace), messages, model.layout)
 
 
-@eqx.filter_jit
-def _log_weights(key, distribution, target, num_draws):
-    return importance_sample(key, distribution, target, num_draws)[1] + distribution.log_normaliser()
+def _begin(model: Density, data: PyTree, init: Any, factor: FactorKind, key: Key[Array, ""]):
+    """The model, laid out where `init` tells how, and the Gaussian to begin with."""
+    if isinstance(init, AbstractDistribution):
+        model = model_of(model, data, init)
+        if not (isinstance(init, Gaussian) and hasattr(init.factor, "times")):
+            kind = type(init.factor if isinstance(init, Gaussian) else init).__name__
+            raise TypeError(
+                f"init: two factors of a fitted Gaussian must have a product of their kind, as Cholesky and Diagonal "
+                f"have; its factor must be Cholesky or Diagonal, got {kind}"
+            )
+        return model, init
+    model, mean = flat_start(model_of(model, data), init, key)
+    return model, Gaussian(mean, isotropic(mean.shape[0], jnp.ones((), mean.dtype), factor))
 
 
 @eqx.filter_jit
@@ -135,11 +173,6 @@ def _ascend(q: Gaussian, u: Float[Array, "draws n"], z: Float[Array, "draws n"],
     d_B = jax.tree.map(lambda g: g / len(z), pooled_sum(jax.vmap(q.factor.outer)(u, z)))
     length = jnp.sqrt(sum(jnp.sum(g**2) for g in jax.tree.leaves((d_a, d_B))))
     rate = jnp.minimum(step_size, LARGEST_STEP / length)
-    return Gaussian(q.mean + rate * q.factor.mul(d_a), _times(q.factor, rate, d_B))
-
-
-def _times(factor: AbstractFactor, rate: Array, d_B: Any) -> AbstractFactor:
-    """L (I + rate · d_B), of the kind of L."""
-    if isinstance(factor, Diagonal):
-        return Diagonal(factor.scale * (1 + rate * d_B.scale))
-    return Cholesky(factor.matrix + rate * factor.matrix @ d_B.matrix)  # pyright: ignore[reportAttributeAccessIssue]
+    factor: Any = q.factor
+    factor = jax.tree.map(lambda L, d_L: L + rate * d_L, factor, factor.times(d_B))  # L (I + rate · ∇_B)
+    return Gaussian(q.mean + rate * q.factor.mul(d_a), factor)

@@ -16,23 +16,30 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Key
+from jaxtyping import Float, PyTree
 
-from gadabout.checks import check_whole
+from gadabout.checks import check_function, check_whole
+from gadabout.monte_carlo.arguments import Density, Seed, as_flat, key_of, model_of, unraveller
 from gadabout.monte_carlo.plain import Estimate, average, evaluate
 from gadabout.proposals import AbstractDistribution, importance_sample
-from gadabout.target import Target
 
 LARGEST_PARETO_K = 0.7
 
 
 @dataclass(frozen=True)
 class Importance:
-    """Draws from q of shape (M, n), and their log weights log π − log q of shape (M,), with all constants of q."""
+    """Draws from q, flat of shape (M, n), and log weights log π − log q of shape (M,), with all constants of q."""
 
-    draws: Float[np.ndarray, "draws n"]
+    flat_draws: Float[np.ndarray, "draws n"]
     log_weights: Float[np.ndarray, " draws"]
     warnings: tuple[str, ...] = ()
+    unravel: Callable[[Any], PyTree] = as_flat
+    """the user's positions of flat ones"""
+
+    @cached_property
+    def draws(self) -> PyTree:
+        """The draws as the user holds them: a pytree like the model's position, each leaf of shape (M, ...)."""
+        return jax.tree.map(np.asarray, self.unravel(self.flat_draws))
 
     @cached_property
     def weights(self) -> Float[np.ndarray, " draws"]:
@@ -77,12 +84,13 @@ class Importance:
         return _pareto_k(self.log_weights)
 
     def expectation(self, f: Callable[..., Any], *, normalised: bool = False) -> Estimate:
-        r"""E_p[f] of a number or an array f(θ), with standard error.
+        r"""E_p[f] of a number or an array f(θ), θ one of `draws`, with standard error.
 
         Self-normalised, $\hat f = \sum_m \bar w_m f_m$ with $\bar w_m = w_m/\sum_i w_i$ and standard error
         $\sqrt{\sum_m \bar w_m^2 (f_m - \hat f)^2}$ (Owen 2013, equation 9.9); its bias falls as 1/M. With
         `normalised=True` the target's density is taken to have all its constants: $\tfrac1M\sum_m w_m f_m$, unbiased.
         """
+        check_function("f", f, "of one draw")
         values = evaluate(f, self.draws)
         if normalised:
             return average(_column(np.exp(self.log_weights), values) * values)
@@ -112,25 +120,37 @@ def _column(weights: Any, values: Any) -> Any:
     return weights.reshape(-1, *[1] * (values.ndim - 1))
 
 
-def importance(key: Key[Array, ""], distribution: AbstractDistribution, target: Target, num_draws: int) -> Importance:
-    """Importance sampling of the target from q.
+def importance(
+    model: Density,
+    distribution: AbstractDistribution,
+    *,
+    num_draws: int = 1_000,
+    seed: Seed = 0,
+    data: PyTree = None,
+) -> Importance:
+    """Importance sampling of the model from q.
 
     Draws at which log π is NaN or +∞ get no weight, and are told of in `warnings`.
 
     Args:
-        key: all randomness comes from it; the same key gives the same draws.
-        distribution: q, which must know its `log_normaliser`; its tails should not fall faster than the target's.
-        target: log π; where it is log p(θ, x), the marginal likelihood p(x) is estimated.
+        model: log π, as `sample` takes it, or a `Target`; where it is log p(θ, x), the marginal likelihood p(x) is
+            estimated. A log density of anything but a vector comes as `Model(log_density, position)`.
+        distribution: q, of flat positions, which must know its `log_normaliser`; its tails should not fall faster than
+            the model's.
         num_draws: M, at least 2.
+        seed: an integer below 2³², or a key of `jax.random.key`; the same seed gives the same draws.
+        data: a pytree of arrays handed to the log density, where `model` is a function of (position, data).
 
     Raises:
-        ValueError: if `num_draws` is out of range, or no draw has a positive weight.
+        ValueError: if an argument is out of range, or no draw has a positive weight.
+        TypeError: if an argument is not of its kind.
 
     Warns:
         UserWarning: if k̂ > 0.7, or cannot be told, with the remedy; the text is kept in the result's `warnings`.
     """
+    model, key = model_of(model, data, distribution), key_of(seed)
     num_draws = check_whole("num_draws", num_draws, 2)
-    draws, log_weights = map(np.array, _weigh(key, distribution, target, num_draws))
+    draws, log_weights = map(np.array, weigh(key, distribution, model.target, num_draws))
     usable = log_weights < np.inf  # neither +∞ nor NaN
     log_weights[~usable] = -np.inf
     if np.isneginf(log_weights).all():
@@ -140,15 +160,15 @@ def importance(key: Key[Array, ""], distribution: AbstractDistribution, target: 
         messages.append(
             f"the log density is NaN or infinite at {(~usable).sum()} of {num_draws} draws, which get no weight"
         )
-    result = Importance(draws, log_weights)
-    messages += _tail_message(result.pareto_k)
+    messages += _tail_message(_pareto_k(log_weights))
     for message in messages:
         warnings.warn(message, stacklevel=2)
-    return Importance(draws, log_weights, tuple(messages)) if messages else result
+    return Importance(draws, log_weights, tuple(messages), unraveller(model))
 
 
 @eqx.filter_jit
-def _weigh(key, distribution, target, num_draws):
+def weigh(key, distribution, target, num_draws):
+    """Draws from q, flat of shape (num_draws, n), and log π − log q of shape (num_draws,), with all constants of q."""
     draws, log_weights = importance_sample(key, distribution, target, num_draws)
     return draws, log_weights + distribution.log_normaliser()
 

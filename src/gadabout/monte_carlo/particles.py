@@ -1,41 +1,58 @@
 """The particles of sequential Monte Carlo: what is told of them, how they are whitened, and how resampled."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int, Key
+from jaxtyping import Array, Float, Int, PyTree
 
+from gadabout.checks import check_function
+from gadabout.monte_carlo.arguments import Seed, as_flat, key_of
 from gadabout.monte_carlo.plain import Estimate, average, evaluate
 
 
 @dataclass(frozen=True)
 class SequentialMonteCarlo:
-    """Particles of the last temperature, shape (N, n), equally weighted, and the trace of K stages.
+    """Particles of the last temperature, equally weighted, and the trace of K stages.
 
-    `temperatures` begins with 0, shape (K + 1,). `ess` is that of the weights before each resampling, `acceptance_rate`
-    that of each stage's frozen moves, `log_increments` what each stage adds to the log marginal likelihood: shape (K,).
+    `flat_draws` are the particles as flat positions, shape (N, n). `temperatures` begins with 0, shape (K + 1,). `ess`
+    is that of the weights before each resampling, `acceptance_rate` that of each stage's frozen moves, `log_increments`
+    what each stage adds to the log marginal likelihood: shape (K,).
     """
 
-    draws: Float[np.ndarray, "particles n"]
+    flat_draws: Float[np.ndarray, "particles n"]
     temperatures: Float[np.ndarray, " stages_and_one"]
     ess: Float[np.ndarray, " stages"]
     acceptance_rate: Float[np.ndarray, " stages"]
     log_increments: Float[np.ndarray, " stages"]
     warnings: tuple[str, ...] = ()
+    unravel: Callable[[Any], PyTree] = as_flat
+    """the user's positions of flat ones"""
+
+    @cached_property
+    def draws(self) -> PyTree:
+        """The particles as the user holds them: a pytree like the model's position, each leaf of shape (N, ...)."""
+        return jax.tree.map(np.asarray, self.unravel(self.flat_draws))
 
     @property
     def log_marginal_likelihood(self) -> Estimate:
         r"""log Ẑ, with the standard error $\sqrt{\sum_k (N/\mathrm{ESS}_k - 1)/N}$ of moves that mix perfectly.
 
-        Where they do not, it is too small: the scatter of runs with other keys is the safe measure.
+        Where they do not, it is too small: the scatter of runs with other seeds is the safe measure.
         """
-        N = len(self.draws)
+        N = len(self.flat_draws)
         return Estimate(np.sum(self.log_increments), np.sqrt(np.sum(N / self.ess - 1) / N))
 
-    def expectation(self, f) -> Estimate:
-        """E[f] over the particles; the standard error is that of independent draws, too small where moves mix badly."""
+    def expectation(self, f: Callable[..., Any]) -> Estimate:
+        """E[f] of a number or an array f(θ), θ one of `draws`, over the particles.
+
+        The standard error is that of independent draws, too small where moves mix badly.
+        """
+        check_function("f", f, "of one draw")
         return average(evaluate(f, self.draws))
 
 
@@ -63,12 +80,13 @@ def whiten(x: Float[Array, "N n"], m: Float[Array, " n"], C: Float[Array, "n n"]
     return jax.scipy.linalg.solve_triangular(C, (x - m).T, lower=True).T
 
 
-def systematic_resampling(key: Key[Array, ""], weights: Float[Array, " N"]) -> Int[Array, " N"]:
+def systematic_resampling(weights: Float[Array, " N"], *, seed: Seed = 0) -> Int[Array, " N"]:
     """Indices of N offspring: i appears ⌊N w_i⌋ or ⌈N w_i⌉ times, N w_i on average; weights need not sum to one.
 
-    The comb (u + 0 … N − 1)/N with one uniform u, laid over the cumulated weights (Douc, Cappé & Moulines 2005).
+    Under `jit` or `vmap` the seed must be a key. The comb (u + 0 … N − 1)/N with one uniform u, laid over the cumulated
+    weights (Douc, Cappé & Moulines 2005).
     """
     N = weights.shape[0]
     cumulated = jnp.cumsum(weights)
-    comb = (jax.random.uniform(key, dtype=weights.dtype) + jnp.arange(N)) / N
+    comb = (jax.random.uniform(key_of(seed), dtype=weights.dtype) + jnp.arange(N)) / N
     return jnp.clip(jnp.searchsorted(cumulated, comb * cumulated[-1], side="right"), 0, N - 1)

@@ -7,9 +7,11 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Key, PyTree
+from jaxtyping import Array, Float, PyTree
 
-from gadabout.checks import check_whole
+from gadabout.checks import check_function, check_whole
+from gadabout.layout import layout_of
+from gadabout.monte_carlo.arguments import Seed, as_flat, key_of
 from gadabout.proposals import AbstractDistribution
 
 
@@ -31,10 +33,12 @@ class ErrorSplit(NamedTuple):
 
 
 def plain(
-    key: Key[Array, ""],
-    distribution: AbstractDistribution | Callable[..., PyTree],
     f: Callable[..., Any],
-    num_draws: int,
+    distribution: AbstractDistribution | Callable[..., PyTree],
+    *,
+    position: PyTree = None,
+    num_draws: int = 1_000,
+    seed: Seed = 0,
 ) -> Estimate:
     r"""$\hat f = \tfrac1M\sum_m f(\theta_m)$, $\theta_m \sim p$ independent, with standard error $s_f/\sqrt M$.
 
@@ -42,17 +46,35 @@ def plain(
     (lectures, "Accuracy of Monte Carlo").
 
     Args:
-        key: all randomness comes from it; the same key gives the same estimate.
-        distribution: p, one of the library's distributions or a function of a key that returns one draw.
         f: a function of one draw that returns a number or an array of any shape.
+        distribution: p, one of the library's distributions of flat positions, or a function of a key that returns one
+            draw, any pytree.
+        position: an example of what f takes, where `distribution` is one of flat positions and f takes something else.
         num_draws: M, at least 2.
+        seed: an integer below 2³², or a key of `jax.random.key`; the same seed gives the same estimate.
 
     Raises:
-        ValueError: if `num_draws` is out of range.
+        ValueError: if `num_draws` or `seed` is out of range, or `position` has another number of coordinates.
+        TypeError: if an argument is not of its kind.
     """
+    check_function("f", f, "of one draw")
     num_draws = check_whole("num_draws", num_draws, 2)
-    sample = distribution.sample if isinstance(distribution, AbstractDistribution) else distribution
-    return average(evaluate(f, jax.vmap(sample)(jax.random.split(key, num_draws))))
+    draw, unravel = _drawn_by(distribution, position)
+    return average(evaluate(f, unravel(jax.vmap(draw)(jax.random.split(key_of(seed), num_draws)))))
+
+
+def _drawn_by(distribution: Any, position: PyTree) -> tuple[Callable[..., PyTree], Callable[[Any], PyTree]]:
+    """The function of a key that draws, and the one from its draws to what f takes."""
+    if not isinstance(distribution, AbstractDistribution):
+        if position is not None:
+            raise TypeError("position: f takes what a function of a key draws; leave the argument out")
+        return check_function("distribution", distribution, "of a key, or one of the library's distributions"), as_flat
+    if position is None:
+        return distribution.sample, as_flat
+    layout = layout_of(jax.tree.map(np.asarray, position), "position")
+    if layout.dim != distribution.dim:
+        raise ValueError(f"position has {layout.dim} coordinates, distribution {distribution.dim}; they must agree")
+    return distribution.sample, layout.unravel
 
 
 def average(values: Float[Array, "draws *shape"] | np.ndarray) -> Estimate:

@@ -1,30 +1,41 @@
 r"""Rejection sampling with a checked envelope (lectures, "Rejection sampling").
 
     Find q and c with c q(θ) ≥ π(θ) everywhere.                          log_envelope = log c
-    While true:  θ ~ q,  u ~ Uniform(0, c q(θ)),  if u < π(θ): break.    _propose: log u' < log π − log q − log c
+    While true:  θ ~ q,  u ~ Uniform(0, c q(θ)),  if u < π(θ): break.    _propose: −E ≤ log π − log q − log c
 
-Proposals are made in batches, but proposal i is a function of (key, i) alone, and only those up to the last draw that
-was asked for are counted: the result depends on no batch size.
+E ~ Exponential(1) stands for −log of a uniform number: log u itself is −∞ once in 2²³ draws of float32, and would
+accept anything. Proposal i is a function of (seed, i) alone, always evaluated in the same block of `BLOCK` so that it
+rounds alike, and only those up to the last draw that was asked for are counted and checked: neither the result nor a
+violated envelope depends on the batch size.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Key
+from jaxtyping import Float, PyTree
 
-from gadabout.checks import check_whole
+from gadabout.checks import check_finite, check_whole
+from gadabout.monte_carlo.arguments import Density, Seed, as_flat, key_of, model_of, unraveller
 from gadabout.monte_carlo.plain import Estimate
 from gadabout.proposals import AbstractDistribution
-from gadabout.target import Target
+
+BLOCK = 256
+"""proposals evaluated by one vectorised call, whatever the batch size"""
 
 
 class EnvelopeViolated(ValueError):
-    """A proposed `point` at which log π − log q, the `log_ratio`, exceeds the envelope: the draws would be wrong."""
+    """A proposed `point` at which log π − log q, the `log_ratio`, exceeds the envelope: the draws would be wrong.
 
-    def __init__(self, message: str, point: np.ndarray, log_ratio: float):
+    `point` is as the user holds positions.
+    """
+
+    def __init__(self, message: str, point: PyTree, log_ratio: float):
         super().__init__(message)
         self.point, self.log_ratio = point, log_ratio
 
@@ -39,21 +50,28 @@ class ProposalLimit(RuntimeError):
 
 @dataclass(frozen=True)
 class Rejection:
-    r"""Independent draws from π, shape (num_draws, n), and what they cost.
+    r"""Independent draws from π, flat of shape (num_draws, n), and what they cost.
 
     With k draws from N proposals, $(k - 1)/(N - 1)$ estimates the acceptance rate without bias, for proposing stops at
     the k-th acceptance (Haldane 1945). The rate is $Z/c$ where $Z = \int\pi$, whence `log_normaliser` estimates log Z,
     with a standard error by the delta method.
     """
 
-    draws: Float[np.ndarray, "draws n"]
+    flat_draws: Float[np.ndarray, "draws n"]
     num_proposals: int
     log_envelope: float
+    unravel: Callable[[Any], PyTree] = as_flat
+    """the user's positions of flat ones"""
+
+    @cached_property
+    def draws(self) -> PyTree:
+        """The draws as the user holds them: a pytree like the model's position, each leaf of shape (num_draws, ...)."""
+        return jax.tree.map(np.asarray, self.unravel(self.flat_draws))
 
     @property
     def acceptance_rate(self) -> Estimate:
         """Share of the proposals that π accepts."""
-        k, N = len(self.draws), self.num_proposals
+        k, N = len(self.flat_draws), self.num_proposals
         rate = (k - 1) / (N - 1) if k >= 2 else k / N
         return Estimate(np.asarray(rate), np.sqrt(rate * (1 - rate) / max(N - 2, 1)))
 
@@ -66,48 +84,56 @@ class Rejection:
 
 
 def rejection(
-    key: Key[Array, ""],
+    model: Density,
     distribution: AbstractDistribution,
-    target: Target,
-    num_draws: int,
     *,
     log_envelope: float,
+    num_draws: int = 1_000,
+    seed: Seed = 0,
+    data: PyTree = None,
     max_proposals: int = 10_000_000,
     batch_size: int = 8_192,
 ) -> Rejection:
-    """Independent draws from the target, by proposing from q under the envelope c q ≥ π.
+    """Independent draws from the model, by proposing from q under the envelope c q ≥ π.
 
     Args:
-        key: all randomness comes from it; the same key gives the same draws.
-        distribution: q, which must know its `log_normaliser`.
-        target: log π, normalised or not.
-        num_draws: draws to return, at least 2.
+        model: log π, normalised or not, as `sample` takes it, or a `Target`. A log density of anything but a vector
+            comes as `Model(log_density, position)`.
+        distribution: q, of flat positions, which must know its `log_normaliser`.
         log_envelope: log c, at least as large as log π − log q anywhere.
-        max_proposals: where to give up.
-        batch_size: proposals made at once; the draws do not depend on it.
+        num_draws: draws to return, at least 2.
+        seed: an integer below 2³², or a key of `jax.random.key`; the same seed gives the same draws.
+        data: a pytree of arrays handed to the log density, where `model` is a function of (position, data).
+        max_proposals: where to give up, below 2³².
+        batch_size: proposals made between two looks at what was accepted, rounded up to whole blocks of 256; the
+            result does not depend on it.
 
     Raises:
         ValueError: if an argument is out of range.
-        EnvelopeViolated: if log π − log q exceeds `log_envelope`, or is not a number, at any proposed point.
+        TypeError: if an argument is not of its kind.
+        EnvelopeViolated: if log π − log q exceeds `log_envelope`, or is not a number, at a proposed point, the first of
+            which is reported.
         ProposalLimit: if `max_proposals` were not enough; the error keeps what was drawn.
     """
+    model, key = model_of(model, data, distribution), key_of(seed)
     num_draws = check_whole("num_draws", num_draws, 2)
-    max_proposals = check_whole("max_proposals", max_proposals, 2)
-    batch_size = check_whole("batch_size", batch_size, 1)
-    if not np.isfinite(log_envelope):
-        raise ValueError(f"log_envelope must be a finite number, got {log_envelope}")
+    max_proposals = check_whole("max_proposals", max_proposals, 2, 2**32 - 1)
+    batch_size = -(-check_whole("batch_size", batch_size, 1, 2**31 - 1) // BLOCK) * BLOCK
+    log_envelope = check_finite("log_envelope", log_envelope)
+    target, unravel = model.target, unraveller(model)
     envelope = jnp.asarray(log_envelope, dtype=float)
     kept, found = [], 0
     for start in range(0, max_proposals, batch_size):
-        proposals = start + jnp.arange(batch_size)
-        points, log_ratio, accepted = map(np.asarray, _propose(key, proposals, distribution, target, envelope))
-        _check(points, log_ratio, float(log_envelope))
-        accepted = np.flatnonzero(accepted & (np.asarray(proposals) < max_proposals))[: num_draws - found]
-        kept.append(points[accepted])
+        numbers = (start + np.arange(batch_size)).astype(np.uint32).reshape(-1, BLOCK)
+        points, log_ratio, accepted = map(np.asarray, _propose(key, numbers, distribution, target, envelope))
+        accepted = np.flatnonzero(accepted[: max_proposals - start])[: num_draws - found]
         found += len(accepted)
+        counted = int(accepted[-1]) + 1 if found == num_draws else max_proposals - start
+        _check(points[:counted], log_ratio[:counted], log_envelope, unravel)
+        kept.append(points[accepted])
         if found == num_draws:
-            return Rejection(np.concatenate(kept), start + int(accepted[-1]) + 1, float(log_envelope))
-    result = Rejection(np.concatenate(kept), max_proposals, float(log_envelope))
+            return Rejection(np.concatenate(kept), start + counted, log_envelope, unravel)
+    result = Rejection(np.concatenate(kept), max_proposals, log_envelope, unravel)
     raise ProposalLimit(
         f"{found} of {num_draws} draws after max_proposals = {max_proposals} proposals; the envelope is far above the "
         "target: choose q closer to it, a smaller log_envelope if one holds, or a chain (gad.sample). "
@@ -117,34 +143,37 @@ def rejection(
 
 
 @eqx.filter_jit
-def _propose(key, proposals, distribution, target, log_envelope):
-    """Points (batch, n), log π − log q (batch,) and which are accepted, for the proposals of the given numbers."""
+def _propose(key, numbers, distribution, target, log_envelope):
+    """Points (batch, n), log π − log q (batch,) and which are accepted, for the numbers (batch / BLOCK, BLOCK)."""
 
     def propose(i):
-        draw_key, uniform_key = jax.random.split(jax.random.fold_in(key, i))
+        draw_key, accept_key = jax.random.split(jax.random.fold_in(key, i))
         x = distribution.sample(draw_key)
         log_ratio = target.log_density(x) - distribution.normalised_log_density(x)
-        u = jax.random.uniform(uniform_key, dtype=log_ratio.dtype)
-        return x, log_ratio, jnp.log(u) < log_ratio - log_envelope
+        accepted = -jax.random.exponential(accept_key, dtype=log_ratio.dtype) <= log_ratio - log_envelope
+        return x, log_ratio, accepted
 
-    return jax.vmap(propose)(proposals)
+    results = jax.lax.map(jax.vmap(propose), numbers)
+    return jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), results)
 
 
-def _check(points: np.ndarray, log_ratio: np.ndarray, log_envelope: float) -> None:
-    """Raises EnvelopeViolated for the worst point, beyond what rounding explains."""
+def _check(points: np.ndarray, log_ratio: np.ndarray, log_envelope: float, unravel: Callable[[Any], PyTree]) -> None:
+    """Raises EnvelopeViolated for the first point beyond what rounding explains."""
     tolerance = 1e3 * np.finfo(log_ratio.dtype).eps * (1 + abs(log_envelope))
-    if np.all(log_ratio <= log_envelope + tolerance):
+    beyond = np.flatnonzero(~(log_ratio <= log_envelope + tolerance))
+    if not len(beyond):
         return
-    worst = int(np.argmax(np.where(np.isnan(log_ratio), np.inf, log_ratio)))
-    x, ratio = points[worst], float(log_ratio[worst])
+    point, ratio = jax.tree.map(np.asarray, unravel(points[beyond[0]])), float(log_ratio[beyond[0]])
     remedy = (
         "the log density must be a number, or −∞ outside the support"
         if np.isnan(ratio)
         else f"pass log_envelope of at least {ratio:.6g} (it may be larger elsewhere), or a q with heavier tails"
     )
+    with np.printoptions(precision=6, threshold=20):
+        text = str(point)
     raise EnvelopeViolated(
         f"the envelope is violated: log π − log q = {ratio:.6g} exceeds log_envelope = {log_envelope:.6g} "
-        f"at the proposed point x = {np.array2string(x, precision=6, threshold=20)}; {remedy}",
-        x,
+        f"at the proposed point x = {text}; {remedy}",
+        point,
         ratio,
     )

@@ -12,21 +12,25 @@ From $q_0$ to π through $\pi_\lambda \propto q_0^{1-\lambda}\pi^\lambda$, $0 = 
 
 The moves are a recipe's own transitions in the coordinates (θ − m) = C z, so that any sampler starts from the
 particles' covariance; θ of its kernel and its memory are kept from stage to stage. In each stage it adapts for
-`num_adapt` iterations, pooled over all particles, and is frozen for `num_moves`. Deviation from the source: schedule,
+`num_adapt` iterations, pooled over all particles, at whose end its windows end; then it settles, and is frozen for
+`num_moves`. Deviation from the source: schedule,
 whitening and adaptation look at the particles, so that Ẑ is consistent but no longer exactly unbiased (Beskos, Jasra,
 Kantas & Thiery 2016).
 """
 
 import warnings
+from collections.abc import Callable
+from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Key
+from jaxtyping import Array, Float, PyTree
 
-from gadabout.algorithms import mala
 from gadabout.checks import check_probability, check_whole
+from gadabout.monte_carlo.arguments import Density, Seed, key_of, model_of, unraveller
+from gadabout.monte_carlo.moves import check_moves, default_moves
 from gadabout.monte_carlo.particles import (
     SequentialMonteCarlo,
     TemperingLimit,
@@ -35,7 +39,7 @@ from gadabout.monte_carlo.particles import (
     whitening,
 )
 from gadabout.proposals import AbstractDistribution
-from gadabout.sampler import Sampler, State
+from gadabout.sampler import Sampler
 from gadabout.target import Target
 
 BISECTIONS = 50
@@ -43,56 +47,63 @@ LOWEST_ACCEPTANCE = 0.05
 
 
 def smc(
-    key: Key[Array, ""],
+    model: Density,
     distribution: AbstractDistribution,
-    target: Target,
-    num_particles: int = 1_000,
     *,
     sampler: Sampler | None = None,
+    num_particles: int = 1_000,
+    seed: Seed = 0,
+    data: PyTree = None,
     ess_share: float = 0.5,
     num_adapt: int = 10,
     num_moves: int = 10,
     max_stages: int = 200,
 ) -> SequentialMonteCarlo:
-    """Sequential Monte Carlo from q₀ to the target by adaptive tempering.
+    """Sequential Monte Carlo from q₀ to the model by adaptive tempering.
 
     Args:
-        key: all randomness comes from it; the same key gives the same particles.
-        distribution: q₀, which must know its `log_normaliser`; the prior, or a Gaussian that covers the target.
-        target: log π; where it is log p(θ, x), the marginal likelihood p(x) is estimated.
+        model: log π, as `sample` takes it, or a `Target`; where it is log p(θ, x), the marginal likelihood p(x) is
+            estimated. A log density of anything but a vector comes as `Model(log_density, position)`.
+        distribution: q₀, of flat positions, which must know its `log_normaliser`; the prior, or a Gaussian that covers
+            the model.
+        sampler: the moves, any recipe's result whose draws are exact; MALA with a dual-averaged step size by default.
+            Its proposal should begin near unit scale, for it moves in whitened coordinates.
         num_particles: N, more than twice the number of coordinates.
-        sampler: the moves, any recipe's result; MALA with a dual-averaged step size by default. Its proposal should
-            begin near unit scale, for it moves in whitened coordinates.
+        seed: an integer below 2³², or a key of `jax.random.key`; the same seed gives the same particles.
+        data: a pytree of arrays handed to the log density, where `model` is a function of (position, data).
         ess_share: the ESS that each stage's weights are tempered to, as a share of N.
         num_adapt: iterations a stage in which the sampler adapts, pooled over the particles.
         num_moves: iterations a stage with θ frozen.
         max_stages: where to give up.
 
     Raises:
-        ValueError: if a setting is out of range, or no particle of q₀ falls where the target is positive.
+        ValueError: if a setting is out of range, the sampler's moves do not leave tempered targets as they are, or no
+            particle of q₀ falls where the target is positive.
+        TypeError: if an argument is not of its kind.
         TemperingLimit: if λ = 1 is not reached in `max_stages`; the error keeps what was drawn.
 
     Warns:
         UserWarning: if a stage accepted less than 5 % of its moves; the text is kept in the result's `warnings`.
     """
+    model, key = model_of(model, data, distribution), key_of(seed)
     num_particles = check_whole("num_particles", num_particles, 2 * distribution.dim + 1)
     num_moves = check_whole("num_moves", num_moves)
     num_adapt = check_whole("num_adapt", num_adapt, 0)
     max_stages = check_whole("max_stages", max_stages)
-    check_probability("ess_share", ess_share, "0.5 is usual")
-    sampler = mala(step_size=0.2, step_size_rule="dual-averaging") if sampler is None else sampler
-    bridge = Bridge(distribution, target)
+    share = jnp.asarray(check_probability("ess_share", ess_share, "0.5 is usual"), dtype=float)
+    sampler = check_moves(default_moves() if sampler is None else sampler, distribution.dim)
+    bridge = Bridge(distribution, model.target)
     start_key, stages_key = jax.random.split(key)
-    x, learned = _start(start_key, sampler, bridge, num_particles)
-    λ, share, trace = jnp.zeros(()), jnp.asarray(ess_share, dtype=float), []
+    x, state = _start(start_key, sampler, bridge, num_particles)
+    λ, trace = jnp.zeros(()), []
     while λ < 1 and len(trace) < max_stages:
         λ, log_weights, ess, increment = _reweigh(bridge, x, λ, share)
         if not np.isfinite(increment):
             raise ValueError("no particle falls where the target is positive; choose q₀ on its support")
         stage_key = jax.random.fold_in(stages_key, len(trace))
-        x, learned, acceptance = _stage(stage_key, sampler, bridge, x, learned, λ, log_weights, num_adapt, num_moves)
+        x, state, acceptance = _stage(stage_key, sampler, bridge, x, state, λ, log_weights, num_adapt, num_moves)
         trace.append([float(number) for number in (λ, ess, acceptance, increment)])
-    result = _result(x, trace)
+    result = _result(x, trace, unraveller(model))
     if λ < 1:
         raise TemperingLimit(
             f"λ = {float(λ):.3g} after max_stages = {max_stages}: q₀ is far from the target; choose a closer one "
@@ -124,12 +135,10 @@ class Bridge(eqx.Module):
 
 @eqx.filter_jit
 def _start(key, sampler, bridge, num_particles):
-    """Particles from q₀, and a kernel and memory that have learned nothing yet."""
-    draw_key, sampler_key = jax.random.split(key)
-    x = jax.vmap(bridge.distribution.sample)(jax.random.split(draw_key, num_particles))
+    """Particles from q₀, and the state of a sampler that has learned nothing yet."""
+    x = jax.vmap(bridge.distribution.sample)(jax.random.split(key, num_particles))
     m, C = whitening(x, jnp.full(num_particles, 1 / num_particles))
-    fresh = sampler.init(sampler_key, Target(bridge, (jnp.ones(()), m, C)), whiten(x, m, C))
-    return x, (fresh.kernel, fresh.memory)
+    return x, sampler.init(Target(bridge, (jnp.ones(()), m, C)), whiten(x, m, C))
 
 
 @eqx.filter_jit
@@ -161,18 +170,21 @@ def _reweigh(bridge, x, λ, share):
 
 
 @eqx.filter_jit
-def _stage(key, sampler, bridge, x, learned, λ, log_weights, num_adapt, num_moves):
-    """Resamples the particles and moves them under π_λ; kernel and memory are those of the stage before."""
+def _stage(key, sampler, bridge, x, state, λ, log_weights, num_adapt, num_moves):
+    """Resamples the particles and moves them under π_λ; θ and memory are those of `state`, of the stage before.
+
+    The state that is handed on is that from before the kernel settled, which can go on learning.
+    """
     resample_key, adapt_key, move_key = jax.random.split(key, 3)
     weights = jax.nn.softmax(log_weights)
     m, C = whitening(x, weights)
-    x = x[systematic_resampling(resample_key, weights)]
-    target, (kernel, memory) = Target(bridge, (λ, m, C)), learned
-    state = State(kernel, memory, jax.vmap(lambda z: kernel.init(z, target))(whiten(x, m, C)))
-    state, _ = _moves(adapt_key, sampler, state, target, num_adapt, True)
-    state = sampler.finish(state) if num_adapt else state
-    state, acceptance = _moves(move_key, sampler, state, target, num_moves, False)
-    return m + state.position @ C.T, (state.kernel, state.memory), acceptance
+    x = x[systematic_resampling(weights, seed=resample_key)]
+    target = Target(bridge, (λ, m, C))
+    state, _ = _moves(adapt_key, sampler, sampler.moved(state, target, whiten(x, m, C)), target, num_adapt, True)
+    if num_adapt:
+        state = sampler.end_window(state, sampler.adaptation.ending(num_adapt, num_adapt))
+    drawn, acceptance = _moves(move_key, sampler, sampler.settle(state), target, num_moves, False)
+    return m + drawn.position @ C.T, state, acceptance
 
 
 def _moves(key, sampler, state, target, count, adapt):
@@ -187,7 +199,7 @@ def _moves(key, sampler, state, target, count, adapt):
     return state, total / max(count, 1)
 
 
-def _result(x: Array, trace: list[list[float]]) -> SequentialMonteCarlo:
+def _result(x: Array, trace: list[list[float]], unravel: Callable[[Any], PyTree]) -> SequentialMonteCarlo:
     temperatures, ess, acceptance, increments = np.transpose(trace)
     messages, worst = (), int(np.argmin(acceptance))
     if acceptance[worst] < LOWEST_ACCEPTANCE:
@@ -196,4 +208,4 @@ def _result(x: Array, trace: list[list[float]]) -> SequentialMonteCarlo:
             "and the estimates are not to be trusted; use a larger num_adapt, another sampler or a smaller step size",
         )
     temperatures = np.concatenate([[0.0], temperatures])
-    return SequentialMonteCarlo(np.asarray(x), temperatures, ess, acceptance, increments, messages)
+    return SequentialMonteCarlo(np.asarray(x), temperatures, ess, acceptance, increments, messages, unravel)

@@ -1,0 +1,113 @@
+"""What all of `monte_carlo` is asked with: seeds, models and positions, in the form in which `sample` takes them."""
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Key, PyTree
+
+from gadabout.api.checks import checked_model
+from gadabout.api.positions import starts_of
+from gadabout.checks import check_whole
+from gadabout.layout import Layout
+from gadabout.minibatch import Minibatches
+from gadabout.model import AbstractModel
+from gadabout.proposals import AbstractDistribution
+from gadabout.target import Target
+
+type Seed = int | Key[Array, ""]
+"""where all randomness comes from: an integer below 2³², or a key of `jax.random.key`"""
+
+type Density = AbstractModel | Target | Callable[..., Any]
+"""what can be drawn from: what `sample` takes as a model, or a target of flat positions"""
+
+
+def key_of(seed: Seed) -> Key[Array, ""]:
+    """The key that `sample` makes of the same seed; a typed key is returned as it is.
+
+    Raises TypeError for what is neither, ValueError for a number out of range, or for more than one key.
+    """
+    if not (isinstance(seed, jax.Array) and jnp.issubdtype(seed.dtype, jax.dtypes.prng_key)):
+        return jax.random.key(check_whole("seed", seed, 0, 2**32 - 1))
+    if seed.shape:
+        raise ValueError(f"seed must be one key, got keys of the shape {seed.shape}; pass one of them at a time")
+    return seed
+
+
+def model_of(model: Density, data: PyTree, distribution: AbstractDistribution | None = None) -> AbstractModel:
+    """The model, of those whose log density is that of all the data at once.
+
+    Raises:
+        TypeError: for what is no density or no distribution, data that come twice, or positions of whole numbers.
+        ValueError: for a posterior in batches, or where model and distribution have not the same number of coordinates.
+    """
+    if isinstance(model, Target) and data is not None:
+        raise TypeError("data: a Target has its own; leave the argument out")
+    if isinstance(model, Minibatches):
+        raise ValueError(
+            "model: batches only estimate its log density, which must be that of all rows here; pass the posterior's "
+            "`log_density` with data=rows"
+        )
+    model = checked_model(FlatModel(model) if isinstance(model, Target) else model, data, None, None)
+    if distribution is not None and not isinstance(distribution, AbstractDistribution):
+        raise TypeError(
+            f"distribution must be one of the library's, such as gadabout.proposals.Gaussian(mean, factor), or one "
+            f"that derives from gadabout.AbstractDistribution, got {distribution!r}"
+        )
+    if model.layout is not None:
+        _check_layout(model.layout, distribution)
+    return model
+
+
+def _check_layout(layout: Layout, distribution: AbstractDistribution | None) -> None:
+    for name, dtype in zip(layout.names, layout.dtypes, strict=True):
+        if not np.issubdtype(dtype, np.floating):
+            raise TypeError(f"model: {name!r} has the type {dtype}, but distributions here are of real numbers")
+    if distribution is not None and distribution.dim != layout.dim:
+        leaves = ", ".join(f"{name}: {shape}" for name, shape in zip(layout.names, layout.shapes, strict=True))
+        raise ValueError(
+            f"distribution has {distribution.dim} coordinates, but the model's position has {layout.dim} ({leaves}); "
+            "pass a distribution of flat positions, in which the leaves lie one after another"
+        )
+
+
+class FlatModel(AbstractModel):
+    """A target of flat positions as a model."""
+
+    name = "Target"
+
+    def __init__(self, target: Target):
+        self._target, self.layout = target, target.layout
+
+    @property
+    def target(self):
+        return self._target
+
+
+def as_flat(x: Any) -> Any:
+    """A flat position as it is, for those whose position is the vector itself."""
+    return x
+
+
+def unraveller(model: AbstractModel) -> Callable[[Any], PyTree]:
+    """The function from flat positions (..., n) to what the user holds.
+
+    That is what the log density takes; or the variables by name, where a model has its own way back to them.
+    """
+    if type(model).constrain is not AbstractModel.constrain:
+        return model.constrain
+    return as_flat if model.layout is None else model.layout.unravel
+
+
+def flat_start(
+    model: AbstractModel, init: PyTree | Callable[[Any], PyTree], key: Key[Array, ""]
+) -> tuple[AbstractModel, Float[Array, " n"]]:
+    """The model laid out as `init` is, and the flat position that `init` says: a position, or a function of a key.
+
+    Raises TypeError or ValueError as `sample` does.
+    """
+    layout = starts_of(init, None, model, 1, discrete=False).layout
+    position = model.start(key) if init is None else init(key) if callable(init) else init
+    return model.laid_out(layout), layout.ravel(position)
