@@ -2,6 +2,7 @@
 
 import gc
 import os
+import tempfile
 from pathlib import Path
 
 import jax
@@ -9,6 +10,24 @@ import pytest
 
 jax.config.update("jax_enable_x64", True)
 jax.config.update("jax_num_cpu_devices", 4)  # for the laws of chains laid over devices; all else runs on the first
+
+CACHE = "GADABOUT_TEST_PROGRAMS"
+"""the variable that names the folder of compiled programs"""
+
+
+def pytest_configure(config):
+    """Workers of one run share what they compile: most of the suite's time is compilation.
+
+    The folder is new for every run, unless the variable names one to keep.
+    """
+    if CACHE not in os.environ:
+        folder = tempfile.TemporaryDirectory(prefix="gadabout-programs-", ignore_cleanup_errors=True)
+        config.add_cleanup(folder.cleanup)
+        os.environ[CACHE] = folder.name
+    jax.config.update("jax_compilation_cache_dir", os.environ[CACHE])
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)
+    jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
+
 
 SHARED = Path(__file__).parents[2] / "shared" / "data"
 

@@ -14,14 +14,14 @@ class Warm(eqx.Module):
     """What one stage hands to the next: arrays alone.
 
     Args:
-        chain_keys: the key of each chain's noise, shape (num_chains,).
+        chain_keys: the key of each chain's noise, shape (num_chains,) or as pools have them.
         t: iterations since the run's start. It goes on from stage to stage, so that no noise is used twice.
-        positions: where chains stand, shape (num_chains, n); None before the search for starts.
+        positions: where chains stand, shape (num_chains, n); None before the search for starts, and where `pools` say.
         learned: what is known of the target, for kernels that begin; None if nothing is.
         pools: the whole state of the sampler that ran last, which a stage with the same sampler goes on with.
     """
 
-    chain_keys: Key[Array, " chains"]
+    chain_keys: Key[Array, "..."]
     t: UInt[Array, ""]
     positions: Float[Array, "chains n"] | None = None
     learned: Learned | None = None
@@ -101,7 +101,7 @@ class Learn(AbstractStage):
         total, adaptation = self.length(engine), self.sampler.adaptation
         end = min(end for end in (*adaptation.window_ends(total), total) if end > done)
         run, made = engine.chunk(self.sampler, progress, self.name, done, end, total, adapt=True, warmup=True)
-        if done + made == end:
+        if done + made == end and adaptation.finishes:
             run = engine.end_window(self.sampler, run, adaptation.ending(end, total))
         return run, done + made
 

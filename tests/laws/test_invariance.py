@@ -96,6 +96,9 @@ class Deaf(RandomWalk):
 )
 def test_planted_bugs_are_found(proposal):
     sampler = eqx.tree_at(
-        lambda s: s.make_kernel, gad.rwm(), lambda n, learned: gad.kernels.Metropolis(proposal), is_leaf=lambda x: x is None
+        lambda s: s.make_kernel,
+        gad.rwm(),
+        lambda n, learned: gad.kernels.Metropolis(proposal),
+        is_leaf=lambda x: x is None,
     )
     assert largest_z(sampler) > THRESHOLD

@@ -35,6 +35,11 @@ class AbstractAdaptation(eqx.Module):
         return False
 
     @property
+    def finishes(self) -> bool:
+        """Whether anything happens where its windows end."""
+        return type(self).finish is not AbstractAdaptation.finish
+
+    @property
     def moves_chains(self) -> bool:
         """Whether `update` may put chains back to where they began."""
         return False

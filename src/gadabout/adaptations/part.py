@@ -37,6 +37,10 @@ class OfPart(AbstractAdaptation):
         return self.adaptation.continues
 
     @property
+    def finishes(self):
+        return self.adaptation.finishes
+
+    @property
     def moves_chains(self):
         return self.adaptation.moves_chains
 

@@ -117,6 +117,10 @@ class Reprojection(AbstractAdaptation):
         return self.wrapped.continues
 
     @property
+    def finishes(self):
+        return self.wrapped.finishes
+
+    @property
     def moves_chains(self):
         return True
 

@@ -63,6 +63,10 @@ class ForEver(AbstractAdaptation):
         return True
 
     @property
+    def finishes(self):
+        return self.adaptation.finishes
+
+    @property
     def moves_chains(self):
         return self.adaptation.moves_chains
 
@@ -100,6 +104,10 @@ class Together(AbstractAdaptation):
     @property
     def continues(self):
         return any(part.continues for part in self.parts)
+
+    @property
+    def finishes(self):
+        return any(part.finishes for part in self.parts)
 
     @property
     def moves_chains(self):

@@ -112,8 +112,10 @@ class Engine(Services):
             return None
         if isinstance(stage, Learn):
             sampler = stage.sampler
-            copied = jax.tree.map(lambda leaf: jnp.copy(leaf) if eqx.is_array(leaf) else leaf, run)
-            run = loop.settle(sampler, loop.end_window(sampler, copied, sampler.adaptation.ending(1, 1)))
+            if sampler.adaptation.finishes:
+                copied = jax.tree.map(lambda leaf: jnp.copy(leaf) if eqx.is_array(leaf) else leaf, run)
+                run = self.end_window(sampler, copied, sampler.adaptation.ending(1, 1))
+            run = self.settle(sampler, run)
         return run.pools.kernel
 
     @property
@@ -145,8 +147,9 @@ class Engine(Services):
             later = [one for stage in self.plan.stages[self.stage + 1 :] for one in stage.samplers]
             if isinstance(self._acting(), Learn):
                 self._compile_one(sampler, adapt=True, warmup=True)
-                nothing = jax.tree.map(jnp.zeros_like, sampler.adaptation.ending(1, 1))
-                self.progress = self.end_window(sampler, self.progress, nothing)
+                if sampler.adaptation.finishes:
+                    nothing = jax.tree.map(jnp.zeros_like, sampler.adaptation.ending(1, 1))
+                    self.progress = self.end_window(sampler, self.progress, nothing)
             if not isinstance(self._acting(), Learn) or any(one is sampler for one in later):
                 self._compile_one(sampler.drawing(), adapt=sampler.adaptation.continues, warmup=False)
             jax.block_until_ready(self.progress)

@@ -8,10 +8,10 @@ import jax
 import jax.numpy as jnp
 from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
-from jaxtyping import Array, Bool, Int, Key, PyTree, UInt
+from jaxtyping import Array, Bool, Float, Int, Key, PyTree, UInt
 
 from gadabout.adaptations import PerChain, Pool
-from gadabout.sampler import Learned, Sampler, State
+from gadabout.sampler import Sampler, State
 from gadabout.schedule import Warm
 from gadabout.target import Target
 
@@ -49,15 +49,14 @@ def start(sampler: Sampler, target: Target, warm: Warm, pooled: bool) -> Run:
     """A run of a sampler from where the stage before has left the chains, and with what it learned."""
     by_pool = lambda leaf: leaf[None] if pooled else leaf[:, None]
     state = eqx.filter_vmap(lambda x: sampler.init(target, x, warm.learned))(by_pool(warm.positions))
-    return Run(state, by_pool(warm.chain_keys), warm.t)
+    return Run(state, by_pool(warm.chain_keys.reshape(-1)), warm.t)
 
 
 @eqx.filter_jit
-def hand_over(run: Run, learned: Learned | None) -> Warm:
-    """What the next stage begins with, after this one."""
-    positions = jax.vmap(lambda pool: pool.position)(run.pools)
-    flat = lambda leaf: leaf.reshape(-1, *leaf.shape[2:])
-    return Warm(flat(run.chain_keys), run.t, flat(positions), learned, run.pools)
+def positions(pools: State) -> Float[Array, "chains n"]:
+    """Where the chains of all pools stand."""
+    x = jax.vmap(lambda pool: pool.position)(pools)
+    return x.reshape(-1, x.shape[-1])
 
 
 @eqx.filter_jit(donate="all-except-first")

@@ -121,6 +121,11 @@ class AbstractKernel(eqx.Module):
         """The state with whatever depends on θ renewed, called after θ changed."""
         return state
 
+    @property
+    def settles(self) -> bool:
+        """Whether `settled` is another kernel."""
+        return type(self).settled is not AbstractKernel.settled
+
     def settled(self, states: PyTree) -> Self:
         """The kernel that draws are made with, once θ stands still; `states` are stacked over chains."""
         return self

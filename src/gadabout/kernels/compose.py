@@ -51,6 +51,10 @@ class AbstractComposite(AbstractKernel):
     def gradient_evaluations(self, learning):
         return sum(kernel.gradient_evaluations(learning) + self._again(kernel) for kernel in self.kernels)
 
+    @property
+    def settles(self):
+        return any(kernel.settles for kernel in self.kernels)
+
     def settled(self, states):
         own = lambda i: jax.vmap(lambda state: self.enter(i, state))(states)
         kernels = tuple(kernel.settled(own(i)) for i, kernel in enumerate(self.kernels))

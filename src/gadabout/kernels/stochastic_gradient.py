@@ -102,6 +102,10 @@ class PreconditionedLangevin(AbstractStochasticGradient):
     def begin(self, point, target):
         return (point.grad / target.num_rows) ** 2
 
+    @property
+    def settles(self):
+        return self.freezes
+
     def settled(self, states):
         if not self.freezes:
             return self

@@ -1,0 +1,168 @@
+"""What stages ask of an engine: programs to run, places to start, the length of their share."""
+
+from dataclasses import replace
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Key, PyTree
+
+from gadabout.driver import loop
+from gadabout.driver.pipeline import Pipeline, Segment, Settings
+from gadabout.driver.records import Records
+from gadabout.driver.search import Starts, find_start
+from gadabout.sampler import Learned, Sampler
+from gadabout.schedule import AbstractStage, Hold, Learn, Plan, Warm, lengths
+from gadabout.target import Target
+
+
+class Services:
+    """The programs of a run, on its target, its chains and its devices."""
+
+    plan: Plan
+    settings: Settings
+    target: Target
+    records: Records
+    starts: Starts
+    learned: Learned | None
+    start_key: Key[Array, ""]
+    stream: Key[Array, ""]
+    pipeline: Pipeline
+    choice: int
+    """which candidate was chosen"""
+
+    @property
+    def num_draws(self) -> int:
+        """Draws that are wanted of each chain."""
+        return self.settings.num_draws
+
+    @property
+    def thinning(self) -> int:
+        """Iterations for each draw."""
+        return self.settings.thinning
+
+    def share_of_warmup(self, stage: AbstractStage) -> int:
+        """Iterations of a stage of warm-up."""
+        stages = [getattr(each, "stages", (each,)) for each in self.plan.stages]
+        warm = [group for group in stages if isinstance(group[0], Learn | Hold)]
+        each = lengths([group[0].share for group in warm], self.settings.num_warmup)  # pyright: ignore
+        return next(length for group, length in zip(warm, each, strict=True) if any(one is stage for one in group))
+
+    def search(self, warm: Warm) -> Warm:
+        """The warm state with places to start, where the log density and its derivatives are finite."""
+        order = max(derivatives_needed(sampler, self.target) for sampler in self.plan.samplers)
+        positions = find_start(self.target, self.starts, self.settings.num_chains, order, self.start_key)
+        return replace(warm, positions=positions)
+
+    def start(self, sampler: Sampler, warm: Warm) -> loop.Run:
+        """A run of a sampler from what the stage before hands over: its very state, if it is of the same kind."""
+        if warm.pools is not None:
+            shape = jax.ShapeDtypeStruct((self.settings.num_chains, self.starts.layout.dim), jnp.zeros(0).dtype)
+            known = replace(warm, positions=shape)
+            fresh = eqx.filter_eval_shape(loop.start, sampler, self.target, known, self.settings.pooled)
+            if _alike(warm.pools, fresh.pools):
+                return loop.Run(warm.pools, warm.chain_keys, warm.t)
+            warm = replace(warm, positions=loop.positions(warm.pools))
+        return loop.lay(loop.start(sampler, self.target, warm, self.settings.pooled), self.settings.mesh)
+
+    def settle(self, sampler: Sampler, run: loop.Run) -> loop.Run:
+        """A run whose kernels are those that draws are made with."""
+        return loop.settle(sampler, run) if run.pools.kernel.settles else run
+
+    def hand_over(self, run: loop.Run) -> Warm:
+        """What the next stage begins with."""
+        return Warm(run.chain_keys, run.t, None, self.learned, run.pools)
+
+    def end_window(self, sampler: Sampler, run: loop.Run, ending: PyTree) -> loop.Run:
+        """A run where windows of its adaptation end; `run` is donated."""
+        return loop.end_window(sampler, run, ending)
+
+    def chunk(
+        self, sampler: Sampler, run: loop.Run, stage: str, done: int, end: int, total: int, *, adapt: bool, warmup: bool
+    ) -> tuple[loop.Run, int]:
+        """The next iterations of a stage, at most up to `end`: the run, still being computed, and their number.
+
+        While they are computed, the records of those before are stored.
+        """
+        return self.pipeline.chunk(sampler, run, Segment(stage, done, end, total, adapt, warmup))
+
+    def trial(self, sampler: Sampler, warm: Warm, num_iterations: int) -> tuple[Warm, np.ndarray, float]:
+        """Runs a sampler, learning in the first half: where that leaves chains, the second half's draws, its cost.
+
+        Draws have the shape (iterations, num_chains, n), the cost is in gradients an iteration of a chain.
+        """
+        run, half = self.start(sampler, warm), max(2, num_iterations // 2)
+        parts, gradients, fields = [], 0, (loop.POSITION,)
+        for adapt in (True, False):
+            done, segment = 0, Segment("choose", 0, half, half, adapt, True)
+            room = loop.buffer_length(self.records.offered(sampler, self.target, run, adapt, fields))
+            while done < half:
+                run, chunk = self.pipeline.send(sampler, run, segment, min(room, half - done), fields, 1)
+                done += chunk.length
+                if not adapt:
+                    parts.append(np.array(chunk.buffer[loop.POSITION])[: chunk.length])
+                    gradients += int(np.sum(np.asarray(chunk.tally.gradient_evaluations)))
+            if adapt:
+                run = self.settle(sampler, loop.end_window(sampler, run, sampler.adaptation.ending(1, 1)))
+        draws = np.concatenate(parts)
+        draws = draws.reshape(len(draws), -1, draws.shape[-1])
+        warm = replace(self.hand_over(run), positions=loop.positions(run.pools), pools=None)
+        return warm, draws, gradients / draws[..., 0].size
+
+    def offered(self) -> set[str]:
+        """The names of all that the plan's iterations can record."""
+        positions = jax.ShapeDtypeStruct((self.settings.num_chains, self.starts.layout.dim), jnp.zeros(0).dtype)
+        warm, names = replace(self.first(), positions=positions), set()
+        for sampler in self.plan.samplers:
+            run = eqx.filter_eval_shape(loop.start, sampler, self.target, warm, self.settings.pooled)
+            for adapt in (True, False):
+                names |= set(loop.shapes(sampler, self.target, run, adapt))
+        return names
+
+    def first(self) -> Warm:
+        """What the first stage begins with."""
+        keys = jax.vmap(lambda c: jax.random.fold_in(self.stream, c))(jnp.arange(self.settings.num_chains))
+        return Warm(keys, jnp.zeros((), jnp.uint32), None, self.learned)
+
+
+class Skeleton(Services):
+    """Runs nothing, and knows the shapes of everything: the form of the progress of every stage."""
+
+    def __init__(self, services: Services):
+        self.__dict__.update(services.__dict__, known_choice=services.choice)
+
+    def progress_of(self, stage: int) -> PyTree:
+        """The shapes of a stage's progress."""
+        warm: Any = self.first()
+        for before in self.plan.stages[:stage]:
+            warm = before.end(self, before.begin(self, warm))
+            self.choice = self.known_choice
+        return self.plan.stages[stage].begin(self, warm)
+
+    def search(self, warm):
+        shape = (self.settings.num_chains, self.starts.layout.dim)
+        return replace(warm, positions=jax.ShapeDtypeStruct(shape, jnp.zeros(0).dtype))
+
+    def start(self, sampler, warm):
+        if warm.positions is None:
+            warm = self.search(warm)
+        return eqx.filter_eval_shape(loop.start, sampler, self.target, warm, self.settings.pooled)
+
+    def settle(self, sampler, run):
+        return eqx.filter_eval_shape(loop.settle, sampler, run) if run.pools.kernel.settles else run
+
+
+def derivatives_needed(sampler: Sampler, target: Target) -> int:
+    """Derivatives of the log density that the sampler takes, learning included."""
+    kernel = eqx.filter_eval_shape(sampler.kernel, target.layout.dim)
+    return max(kernel.order, int(kernel.gradient_evaluations(True) > 0))
+
+
+def _alike(a: PyTree, b: PyTree) -> bool:
+    """Whether two trees have the same form, and leaves of the same shapes and types."""
+    if jax.tree.structure(a) != jax.tree.structure(b):
+        return False
+    form = lambda leaf: (jnp.shape(leaf), getattr(leaf, "dtype", None))
+    return all(form(x) == form(y) for x, y in zip(jax.tree.leaves(a), jax.tree.leaves(b), strict=True))

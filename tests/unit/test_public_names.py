@@ -1,0 +1,52 @@
+"""The public name space: which names there are, and how they are called. A change here is a change for users."""
+
+import inspect
+import json
+from pathlib import Path
+
+import pytest
+
+import gadabout as gad
+
+SNAPSHOT = Path(__file__).with_name("public_names.json")
+ROOMS = ("adaptations", "factors", "finite", "kernels", "minibatch", "monte_carlo", "proposals")
+
+
+def described(value) -> str:
+    """A signature without its annotations, or the kind of a thing."""
+    if inspect.ismodule(value):
+        return "module"
+    try:
+        signature = inspect.signature(value)
+    except (TypeError, ValueError):
+        return type(value).__name__
+    plain = [
+        p.replace(annotation=p.empty, default=p.empty if p.default is p.empty else repr(p.default)[:40])
+        for p in signature.parameters.values()
+    ]
+    return str(signature.replace(parameters=plain, return_annotation=signature.empty)).replace('"', "")
+
+
+def names() -> dict:
+    rooms = {room: sorted(getattr(gad, room).__all__) for room in ROOMS if hasattr(getattr(gad, room), "__all__")}
+    return {"gadabout": {name: described(getattr(gad, name)) for name in sorted(gad.__all__)}, **rooms}
+
+
+def test_public_names_and_signatures_are_those_of_the_snapshot():
+    """To change them on purpose: `python -m tests.unit.test_public_names`, and a line in the changelog."""
+    assert names() == json.loads(SNAPSHOT.read_text())
+
+
+def test_no_two_names_differ_by_a_capital_letter_only():
+    lower = [name.lower().replace("_", "") for name in gad.__all__]
+    assert len(set(lower)) == len(lower)
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_all_that_is_listed_is_there(room):
+    module = getattr(gad, room)
+    assert all(hasattr(module, name) for name in getattr(module, "__all__", ()))
+
+
+if __name__ == "__main__":
+    SNAPSHOT.write_text(json.dumps(names(), indent=1, sort_keys=True) + "\n")
