@@ -227,7 +227,10 @@ def test_a_planted_bound_without_the_entropy_is_found(monkeypatch):
     right = module._gradients
     wrong = lambda q, target, z: ((out := right(q, target, z))[0] - z, *out[1:])
     monkeypatch.setattr(module, "_gradients", wrong)
-    assert fit_error(num_steps=999)[1] > 0.5 * conjugate.COVARIANCE.max()  # another number compiles anew
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # that it did not converge
+        _, error = fit_error(num_steps=999)
+    assert error > 0.5 * conjugate.COVARIANCE.max()  # another number compiles anew
 
 
 def test_the_diagonal_fit_is_the_mean_field_optimum():

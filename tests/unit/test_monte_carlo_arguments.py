@@ -30,7 +30,7 @@ CALLS = {
     "rejection": lambda model, **more: mc.rejection(model, Q, log_envelope=ENVELOPE, num_draws=50, **more),
     "smc": lambda model, **more: mc.smc(model, Q, num_particles=50, **more),
     "elbo": lambda model, **more: mc.elbo(model, Q, num_draws=50, **more),
-    "fit_gaussian": lambda model, **more: mc.fit_gaussian(model, Q, num_steps=5, **more),
+    "fit_gaussian": lambda model, **more: mc.fit_gaussian(model, Q, num_steps=100, **more),
 }
 
 

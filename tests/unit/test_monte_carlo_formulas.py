@@ -200,7 +200,7 @@ def test_the_same_key_gives_the_same():
     for run in (
         lambda k: mc.plain(jnp.sum, NORMAL, num_draws=50, seed=k).value,
         lambda k: mc.importance(gad.Target(NORMAL.log_density), NORMAL, num_draws=50, seed=k).draws,
-        lambda k: mc.fit_gaussian(gad.Target(NORMAL.log_density), jnp.ones(1), num_steps=3, seed=k).distribution.mean,
+        lambda k: mc.fit_gaussian(gad.Target(NORMAL.log_density), jnp.ones(1), num_steps=100, seed=k).distribution.mean,
     ):
         np.testing.assert_array_equal(run(key(3)), run(key(3)))
         assert np.any(run(key(3)) != run(key(4))) or run(key(3)).ndim == 1  # a Gaussian's fit has no noise left
@@ -245,7 +245,16 @@ def test_arguments():
 
 def test_a_fit_beside_the_support_goes_on_and_says_so():
     q = gad.proposals.Gaussian(jnp.ones(1), gad.factors.Diagonal(jnp.ones(1)))
-    with pytest.warns(UserWarning, match="not finite at"):
+    with pytest.warns(UserWarning, match="not finite at|did not converge") as caught:
         fit = mc.fit_gaussian(POSITIVE, q, num_steps=20)
     assert np.isfinite(fit.distribution.mean).all()
-    assert fit.warnings
+    assert "not finite at" in fit.warnings[0]
+    assert [str(w.message) for w in caught] == list(fit.warnings)
+
+
+def test_a_fit_that_is_still_on_its_way_says_so():
+    """Five steps from 10 standard deviations away; 100 steps leave exp(−7.2) of that."""
+    target, far = gad.Target(NORMAL.log_density), jnp.full(1, 10.0)
+    with pytest.warns(UserWarning, match=r"the fit did not converge: .* .num_steps above 5"):
+        assert mc.fit_gaussian(target, far, num_steps=5).warnings
+    assert mc.fit_gaussian(target, far, num_steps=100).warnings == ()

@@ -36,6 +36,9 @@ from gadabout.target import Target
 LARGEST_STEP = 0.5
 """in units of q's own scale: L shrinks to no less than half of itself in one step"""
 
+STATIONARY = 0.1
+"""largest entry of the remaining gradient of a converged fit, in units of q's own scale"""
+
 
 @dataclass(frozen=True)
 class GaussianFit:
@@ -96,7 +99,8 @@ def fit_gaussian(
     """The Gaussian that maximises the ELBO, by stochastic ascent with reparametrised gradients.
 
     Steps ρ_t = step_size / (1 + 10 t / num_steps) are shortened where they exceed half of q's scale. Draws at which
-    log π or its gradient is not finite contribute nothing to a step, and are told of.
+    log π or its gradient is not finite contribute nothing to a step, and are told of; so is a fit that is still on its
+    way after `num_steps`.
 
     Args:
         model: log π, normalised or not, with a gradient, as `sample` takes it, or a `Target`.
@@ -113,6 +117,9 @@ def fit_gaussian(
     Raises:
         TypeError: if an argument is not of its kind, or two factors of the kind of that of `init` have no product.
         ValueError: if a setting is out of range, or no draw is finite at the start or the end.
+
+    Warns:
+        UserWarning: if draws were not finite, or the fit did not converge; the texts are kept in `warnings`.
     """
     num_steps = check_whole("num_steps", num_steps, 1)
     num_draws = check_whole("num_draws", num_draws, 2)
@@ -125,11 +132,17 @@ def fit_gaussian(
     if float(lost[0]) == num_draws or not jnp.isfinite(q.factor.log_det()):
         raise ValueError("log π or its gradient is not finite around init; choose a start inside the support")
     bound = lower_bound(weigh(elbo_key, q, model.target, max(num_draws, 1_000))[1])
-    messages = ()
+    messages = []
     if (total := int(lost.sum())) > 0:
-        messages = (f"log π or its gradient was not finite at {total} of {num_steps * num_draws} draws of the fit",)
-        warnings.warn(messages[0], stacklevel=2)
-    return GaussianFit(q, bound, np.asarray(trace), messages, model.layout)
+        messages.append(f"log π or its gradient was not finite at {total} of {num_steps * num_draws} draws of the fit")
+    if not (left := float(_remaining(elbo_key, q, model.target, max(num_draws, 1_000)))) <= STATIONARY:
+        messages.append(
+            f"the fit did not converge: its next full step would still be {left:.2g} of its own standard deviations; "
+            f"take more steps (num_steps above {num_steps}) or a start nearer to the target"
+        )
+    for message in messages:
+        warnings.warn(message, stacklevel=2)
+    return GaussianFit(q, bound, np.asarray(trace), tuple(messages), model.layout)
 
 
 def _begin(model: Density, data: PyTree, init: Any, factor: FactorKind, key: Key[Array, ""]):
@@ -145,6 +158,18 @@ def _begin(model: Density, data: PyTree, init: Any, factor: FactorKind, key: Key
         return model, init
     model, mean = flat_start(model_of(model, data), init, key)
     return model, Gaussian(mean, isotropic(mean.shape[0], jnp.ones((), mean.dtype), factor))
+
+
+@eqx.filter_jit
+def _remaining(key, q, target, num_draws):
+    """Largest entry of (∇_a, ∇_B) at q, beyond four standard errors: 0 where the lower bound is stationary."""
+    z = jax.vmap(q.noise)(jax.random.split(key, num_draws))
+    u = jax.vmap(lambda z: _gradients(q, target, z)[0])(z)
+    totals = lambda u, z: (jnp.sum(u, 0), pooled_sum(jax.vmap(q.factor.outer)(u, z)))
+    means, squares = (jax.tree.map(lambda g: g / num_draws, totals(u**p, z**p)) for p in (1, 2))
+    error = lambda m, s: jnp.sqrt(jnp.maximum(s - m**2, 0) / num_draws)
+    beyond = jax.tree.map(lambda m, s: jnp.max(jnp.abs(m) - 4 * error(m, s)), means, squares)
+    return jnp.max(jnp.stack([jnp.maximum(leaf, 0) for leaf in jax.tree.leaves(beyond)]))
 
 
 @eqx.filter_jit

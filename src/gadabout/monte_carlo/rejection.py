@@ -3,7 +3,7 @@ r"""Rejection sampling with a checked envelope (lectures, "Rejection sampling").
     Find q and c with c q(θ) ≥ π(θ) everywhere.                          log_envelope = log c
     While true:  θ ~ q,  u ~ Uniform(0, c q(θ)),  if u < π(θ): break.    _propose: −E ≤ log π − log q − log c
 
-E ~ Exponential(1) stands for −log of a uniform number: log u itself is −∞ once in 2²³ draws of float32, and would
+E ~ Exponential(1) stands for −log of a uniform number, which is infinite once in 2²³ draws of float32 and would then
 accept anything. Proposal i is a function of (seed, i) alone, always evaluated in the same block of `BLOCK` so that it
 rounds alike, and only those up to the last draw that was asked for are counted and checked: neither the result nor a
 violated envelope depends on the batch size.
