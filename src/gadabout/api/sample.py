@@ -15,7 +15,7 @@ from gadabout.api.checks import checked_model, checked_plan, selection
 from gadabout.api.positions import starts_of
 from gadabout.api.result import RunStopped, to_datatree
 from gadabout.api.save import check_destination, save
-from gadabout.api.warm import last_positions, learned_from
+from gadabout.api.warm import last_positions, layout_from, learned_from, suited
 from gadabout.checks import check_function, check_one_of, check_whole
 from gadabout.driver import (
     Engine,
@@ -167,8 +167,11 @@ def _begin(
         return model.laid_out(starts.layout), starts, None
     layout = model.layout
     if layout is None:
-        layout = starts_of(init, init_per_chain, model, num_chains, discrete).layout
-    learned = learned_from(warm_start, layout)
+        given = init is not None or init_per_chain is not None
+        layout = (
+            starts_of(init, init_per_chain, model, num_chains, discrete).layout if given else layout_from(warm_start)
+        )
+    learned = suited(learned_from(warm_start, layout), warm_start, plan)
     if init is None and init_per_chain is None:
         init_per_chain = last_positions(warm_start, layout, num_chains)
     starts = starts_of(init, init_per_chain, model, num_chains, discrete)
