@@ -66,7 +66,7 @@ def largest_z(sampler, num_draws=4_000):
     start = {"v": jnp.zeros((8, VISIBLE), int), "h": jnp.zeros((8, HIDDEN), int)}
     tree = gad.sample(
         log_density,
-        start,
+        init_per_chain=start,
         data=MACHINE,
         sampler=sampler,
         num_chains=8,

@@ -13,7 +13,7 @@ import pytest
 
 import gadabout as gad
 from gadabout import diagnostics
-from gadabout.adaptations.online_em import Evidence, Memory, renewed_statistics
+from gadabout.adaptations.online_em import Membership, MixtureStatistics, renewed_statistics
 
 START = 4 * jnp.array([-1.0, -1.0, 1.0, 1.0])[:, None] + jax.random.normal(jax.random.key(0), (4, 5))
 
@@ -24,7 +24,7 @@ def log_density(x):
 
 
 def run(sampler, **settings):
-    tree = gad.sample(log_density, START, sampler=sampler, num_draws=20_000, progress=False, **settings)
+    tree = gad.sample(log_density, init_per_chain=START, sampler=sampler, num_draws=20_000, progress=False, **settings)
     x = tree["posterior"]["x"].values
     return tree, x, float((x.sum(-1) < 0).mean())
 
@@ -68,7 +68,9 @@ def test_the_walk_learns_each_modes_own_covariance():
         return jnp.logaddexp(left, right)
 
     start = START.at[2:].set(4 + 0.1 * (START[2:] - 4))
-    tree = gad.sample(uneven, start, sampler=gad.mixture_walk(2, scale=0.5), num_draws=20_000, progress=False)
+    tree = gad.sample(
+        uneven, init_per_chain=start, sampler=gad.mixture_walk(2, scale=0.5), num_draws=20_000, progress=False
+    )
     matrix = tree["learned"]["proposal.mixture.factors.matrix"].values
     scales = np.sort(np.sqrt([np.trace(L @ L.T) / 5 for L in matrix]))
     np.testing.assert_allclose(scales, [0.1, 1.0], rtol=0.25)
@@ -81,12 +83,12 @@ def test_statistics_are_the_dense_formulas():
     keys = jax.random.split(jax.random.key(2), 4)
     K, n, gain = 3, 2, 0.2
     L = jnp.tril(jax.random.normal(keys[0], (K, n, n))) + 2 * jnp.eye(n)
-    memory = Memory(
+    memory = MixtureStatistics(
         jnp.array([0.2, 0.3, 0.5]), jax.random.normal(keys[1], (K, n)), L @ L.transpose(0, 2, 1), jnp.asarray(1)
     )
     x = jax.random.normal(keys[2], (5, n))
     r = jax.nn.softmax(jax.random.normal(keys[3], (5, K)))
-    renewed = renewed_statistics(memory, Evidence(x, r), jnp.asarray(gain))
+    renewed = renewed_statistics(memory, Membership(x, r), jnp.asarray(gain))
     outer = lambda m: jnp.einsum("ki,kj->kij", m, m)
     s0 = (1 - gain) * memory.masses + gain * r.mean(0)
     s1 = (1 - gain) * memory.masses[:, None] * memory.means + gain * jnp.einsum("ck,ci->ki", r, x) / 5
@@ -106,7 +108,7 @@ class Deaf(gad.proposals.Independent):
 
 def test_a_planted_bug_is_found():
     right = gad.mixture_independence(2)
-    kernel = lambda n: gad.kernels.Metropolis(Deaf(right.make_kernel(n).proposal.distribution))
+    kernel = lambda n, learned: gad.kernels.Metropolis(Deaf(right.kernel(n).proposal.distribution))
     _, x, share = run(eqx.tree_at(lambda s: s.make_kernel, right, kernel, is_leaf=lambda leaf: leaf is None))
     left = x[x.sum(-1) < 0] + 4
     assert abs(share - 0.3) > 0.02 or abs((left**2).mean() - 1) > 0.1

@@ -25,7 +25,7 @@ def moments(x):
 def largest_z(factor, step_size):
     """Of the mean changes of nine moments over chains that start from exact draws of N(MEAN, SIGMA)."""
     target = gad.Target(lambda x: -0.5 * (x - MEAN) @ jnp.linalg.solve(SIGMA, x - MEAN))
-    kernel = NoUTurn(factor, jnp.asarray(step_size), jnp.asarray(3), 3)
+    kernel = NoUTurn(factor, jnp.asarray(step_size), jnp.asarray(3), jnp.asarray(3), 3)
 
     @jax.jit
     @jax.vmap

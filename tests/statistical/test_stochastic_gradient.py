@@ -17,7 +17,7 @@ from arviz_stats.base.array import array_stats
 from jax.tree_util import Partial
 
 import gadabout as gad
-from gadabout.adaptations import Together
+from gadabout.adaptations import NoAdaptation
 from gadabout.benchmarks import stochastic_gradient as benchmark
 from gadabout.benchmarks.stochastic_gradient import BATCH, ROWS, gaussian_log_likelihood, log_prior, regression
 from gadabout.kernels import LangevinDynamics, NoseHooverThermostat, StochasticHamiltonian
@@ -40,7 +40,7 @@ def draw(sampler, target=None, data=None, num_draws=2_000, num_warmup=0, thinnin
     start = jnp.asarray(np.random.default_rng(2).multivariate_normal(MEAN, COVARIANCE, 64))
     tree = gad.sample(
         posterior() if target is None else target,
-        start,
+        init_per_chain=start,
         data=data,
         sampler=sampler,
         num_chains=64,
@@ -223,11 +223,12 @@ class NaiveHamiltonian(StochasticHamiltonian):
 
 def planted(kernel, step_size, *numbers):
     make = Partial(_make, kernel, gad.minibatch.constant(step_size), *map(jnp.asarray, numbers))
-    return gad.Sampler("planted", make, Together(()), bias="planted")
+    facts = {"exact": False, "takes_noisy_gradients": True, "state_is_point": False}
+    return gad.Sampler("planted", make, NoAdaptation(), bias="planted", **facts)
 
 
 def _make(kernel, step_size, *rest):
-    *numbers, _ = rest
+    *numbers, _, _ = rest
     return kernel(step_size, *numbers)
 
 

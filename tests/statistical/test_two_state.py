@@ -13,8 +13,7 @@ import numpy as np
 import pytest
 
 import gadabout as gad
-from gadabout.adaptations import AbstractAdaptation
-from gadabout.driver import ADAPT_FOR_EVER
+from gadabout.adaptations import AbstractAdaptation, ForEver
 
 THETA = jnp.array([0.2, 0.6])
 TARGET = gad.Target(lambda x: 0.0 * x.sum())
@@ -43,23 +42,23 @@ class ByTheState(AbstractAdaptation):
     def observe(self, memory, kernel, transition):
         return transition.after.x[0], {}
 
-    def update(self, memory, kernel, states, evidence):
-        wanted = THETA[evidence[0].astype(int)]
+    def update(self, memory, kernel, states, pooled):
+        wanted = THETA[pooled.astype(int)]
         gain = memory**-0.7 if self.vanishing else 1.0
         theta = kernel.proposal.theta + gain * (wanted - kernel.proposal.theta)
         return eqx.tree_at(lambda k: k.proposal.theta, kernel, theta), memory + 1, states
 
 
-def sampler(adaptation=None, **settings):
-    make_kernel = lambda n: gad.kernels.Metropolis(Flip(jnp.asarray(0.2)))
-    return gad.Sampler("two-state", make_kernel, adaptation or ByTheState(), **settings)
+def sampler(adaptation=None):
+    make_kernel = lambda n, learned: gad.kernels.Metropolis(Flip(jnp.asarray(0.2)))
+    return gad.Sampler("two-state", make_kernel, adaptation or ByTheState())
 
 
 def share_of_ones(sampler, adapt, chains=64, draws=5_000):
     """Mean and standard error of x, each chain learning its own θ."""
 
     def chain(key):
-        state = sampler.init(key, TARGET, jnp.zeros((1, 1)))
+        state = sampler.init(TARGET, jnp.zeros((1, 1)))
         step = lambda state, key: ((new := sampler.step(key, state, TARGET, adapt=adapt)[0]), new.position[0, 0])
         return jax.lax.scan(step, state, jax.random.split(key, draws))[1][500:].mean()
 
@@ -87,6 +86,6 @@ def test_with_vanishing_gains_it_comes_back_to_the_right_law():
     assert abs(mean - 0.5) < 0.025 + 4 * error
 
 
-def test_the_driver_refuses_it():
-    with pytest.raises(ValueError, match="cannot adapt for ever"):
-        sampler(schedule=ADAPT_FOR_EVER)
+def test_it_cannot_go_on_for_ever():
+    with pytest.raises(ValueError, match="do not diminish"):
+        sampler(ForEver(ByTheState()))
