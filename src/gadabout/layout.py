@@ -75,7 +75,7 @@ class Layout(eqx.Module):
         shapes = []
         for leaf in order:
             chosen = np.asarray(indices)[leaf_of == leaf]
-            whole = np.array_equal(chosen, np.arange(starts[leaf], starts[leaf + 1]))
+            whole = np.array_equal(chosen, np.arange(int(starts[leaf]), int(starts[leaf + 1])))
             shapes.append(self.shapes[leaf] if whole else (len(chosen),))
         dtypes = tuple(self.dtypes[leaf] for leaf in order)
         return Layout(tuple(self.names[leaf] for leaf in order), tuple(shapes), dtypes)

@@ -124,12 +124,13 @@ class Model(AbstractModel):
         return super().start(key) if self._start is None else self._start(key)
 
     def outputs(self, x):
-        groups = {}
+        groups, layout = {}, self.layout
+        assert layout is not None, "models are laid out before they are run"
         if self._log_likelihood is not None:
-            values = _each(self._log_likelihood, self.layout, self.data, jnp.asarray(x))
+            values = _each(self._log_likelihood, layout, self.data, jnp.asarray(x))
             groups["log_likelihood"] = values if isinstance(values, dict) else {"log_likelihood": values}
         if self._outputs is not None:
-            groups["posterior"] = _each(self._outputs, self.layout, self.data, jnp.asarray(x))
+            groups["posterior"] = _each(self._outputs, layout, self.data, jnp.asarray(x))
         return groups
 
 

@@ -30,6 +30,11 @@ class Learned(eqx.Module):
     theta: dict[str, Array] = eqx.field(default_factory=dict)
 
 
+def known_factor(learned: Learned | None) -> AbstractFactor | None:
+    """The factor of the target's covariance, if it is known."""
+    return None if learned is None else learned.factor
+
+
 class State(eqx.Module):
     """The whole state of a pool of chains that share θ: the kernel with its θ, the adaptation's memory, the chains.
 
@@ -99,7 +104,12 @@ class Sampler(eqx.Module):
         return State(kernel, self.adaptation.init(kernel, chains), chains)
 
     def moved(self, state: State, target: Target, positions: Float[Array, "chains n"]) -> State:
-        """The same θ and memory for chains that stand elsewhere, or under another target."""
+        """The same θ and memory for chains that stand elsewhere, or under another target.
+
+        Raises ValueError for an adaptation that remembers where its chains began, to send them back there.
+        """
+        if self.adaptation.moves_chains:
+            raise ValueError(f"{self.name} remembers where its chains began, and they cannot be put elsewhere")
         kernel = state.kernel
         return State(kernel, state.memory, jax.vmap(lambda x: kernel.init(x, target))(positions))
 

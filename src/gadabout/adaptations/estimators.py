@@ -43,7 +43,7 @@ class AbstractEstimator(eqx.Module):
     """whether gradients are wanted"""
 
     @abstractmethod
-    def __call__(self, x: Moments, grad: Moments | None) -> Float[Array, "n *n"]:
+    def __call__(self, x: Moments, grad: Moments | None = None) -> Float[Array, "n *n"]:
         """The covariance, of the moments' own shape."""
 
 
@@ -52,7 +52,7 @@ class RegularisedCovariance(AbstractEstimator):
 
     gradients: bool = eqx.field(static=True, default=False)
 
-    def __call__(self, x, grad):
+    def __call__(self, x, grad=None):
         weight = x.count / (x.count + 5)
         ridge = 1e-3 * (1 - weight) * (1.0 if x.squares.ndim == 1 else jnp.eye(x.squares.shape[0]))
         return weight * x.covariance + ridge
@@ -68,7 +68,8 @@ class GeometricMean(AbstractEstimator):
 
     gradients: bool = eqx.field(static=True, default=True)
 
-    def __call__(self, x, grad):
+    def __call__(self, x, grad=None):
+        assert grad is not None, "the estimator asked for gradients"
         if x.squares.ndim == 1:
             return jnp.sqrt(x.covariance / grad.covariance)
         s = (jnp.diagonal(x.covariance) / jnp.diagonal(grad.covariance)) ** 0.25

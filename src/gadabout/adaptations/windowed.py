@@ -74,8 +74,9 @@ class WindowedFactor(AbstractAdaptation):
 
     def init(self, kernel, states):
         zero = jnp.asarray(0)
-        draws, gradients = (self._empty(kernel, rows) for rows in self._rows(kernel, states))
-        return WindowMemory(self.rule.init(kernel, states), draws, gradients, zero, zero)
+        x, grad = self._rows(kernel, states)
+        gradients = None if grad is None else self._empty(kernel, grad)
+        return WindowMemory(self.rule.init(kernel, states), self._empty(kernel, x), gradients, zero, zero)
 
     def observe(self, memory, kernel, transition):
         evidence, trace = self.rule.observe(memory.rule, kernel, transition)
@@ -116,10 +117,8 @@ class WindowedFactor(AbstractAdaptation):
     def _rows(self, kernel, states) -> tuple[Array, Array | None]:
         return jax.vmap(lambda state: self._one(kernel, state))(states)
 
-    def _empty(self, kernel, rows: Array | None) -> Moments | None:
+    def _empty(self, kernel, rows: Array) -> Moments:
         """No draws yet, about the mean of where chains stand."""
-        if rows is None:
-            return None
         shape = self.where(kernel).covariance_shape()
         return Moments(jnp.asarray(0), jnp.mean(rows, 0), jnp.zeros(shape, rows.dtype))
 

@@ -24,7 +24,7 @@ from gadabout.checks import check_whole
 from gadabout.factors import Scaled, SquareRoot
 from gadabout.kernels import Metropolis
 from gadabout.proposals import Langevin
-from gadabout.sampler import Sampler
+from gadabout.sampler import Sampler, known_factor
 
 
 def fisher_mala(
@@ -60,7 +60,8 @@ def fisher_mala(
 
 def _kernel(n, learned, *, step_size, damping):
     sigma = jnp.asarray(math.sqrt(0.5 / n), dtype=float) if step_size is None else step_size
-    L = jnp.eye(n) if learned is None or learned.factor is None else learned.factor.dense()
+    known = known_factor(learned)
+    L = jnp.eye(n) if known is None else known.dense()
     return Metropolis(Langevin(Scaled(sigma * jnp.sqrt(damping), SquareRoot(L / jnp.sqrt(damping)))))
 
 

@@ -13,7 +13,7 @@ from gadabout.checks import check_whole
 from gadabout.factors import AbstractFactor, Cholesky, Diagonal
 from gadabout.kernels import Metropolis
 from gadabout.proposals import Hamiltonian, JitteredHamiltonian
-from gadabout.sampler import Sampler
+from gadabout.sampler import Sampler, known_factor
 
 
 def hmc(
@@ -77,7 +77,8 @@ def _factor(Sigma: np.ndarray) -> AbstractFactor:
 def _hamiltonian(n, learned, num_steps, step_size, factor):
     step_size = jnp.asarray(0.5 / n, dtype=float) if step_size is None else step_size
     if factor is None:
-        factor = Diagonal(jnp.ones(n)) if learned is None or learned.factor is None else learned.factor
+        known = known_factor(learned)
+        factor = Diagonal(jnp.ones(n)) if known is None else known
     if factor.dim != n:
         raise ValueError(f"inverse_mass_matrix is for {factor.dim} coordinates, the position has {n}")
     return Hamiltonian(factor, step_size, num_steps)

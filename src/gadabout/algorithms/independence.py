@@ -12,7 +12,7 @@ from gadabout.algorithms.settings import optional_positive, positive
 from gadabout.factors import Diagonal, Scaled
 from gadabout.kernels import Metropolis
 from gadabout.proposals import AbstractDistribution, Gaussian, Independent, StudentT
-from gadabout.sampler import Sampler
+from gadabout.sampler import Sampler, known_factor
 
 
 def independence(
@@ -42,9 +42,9 @@ def independence(
 
 def _kernel(n, learned, *, distribution, scale, degrees_of_freedom):
     if distribution is None:
-        known = learned is not None and learned.factor is not None and learned.mean is not None
-        centre = learned.mean if known else jnp.zeros(n)
-        factor = Scaled(scale, learned.factor if known else Diagonal(jnp.ones(n)))
+        found, mean = known_factor(learned), None if learned is None else learned.mean
+        known = found is not None and mean is not None
+        centre, factor = (mean, Scaled(scale, found)) if known else (jnp.zeros(n), Diagonal(scale * jnp.ones(n)))
         if degrees_of_freedom is None:
             return Metropolis(Independent(Gaussian(centre, factor)))
         return Metropolis(Independent(StudentT(centre, factor, degrees_of_freedom)))

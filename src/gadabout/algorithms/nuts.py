@@ -17,9 +17,9 @@ from jax.tree_util import Partial
 from gadabout.adaptations import DualAveraging, WindowedFactor
 from gadabout.algorithms.settings import optional_positive, probability
 from gadabout.checks import check_one_of, check_whole
-from gadabout.factors import isotropic, of_kind
+from gadabout.factors import FactorKind, isotropic, of_kind
 from gadabout.kernels import NoUTurn
-from gadabout.sampler import Sampler
+from gadabout.sampler import Sampler, known_factor
 
 Metric = Literal["diagonal", "dense", "unit"]
 
@@ -64,9 +64,10 @@ def nuts(
 
 def _kernel(n, learned, *, step_size, metric, depths, deepest):
     step_size = jnp.asarray(0.1 * n**-0.25, dtype=float) if step_size is None else step_size
-    kind, known = "dense" if metric == "dense" else "diagonal", learned is not None and learned.factor is not None
-    factor = of_kind(kind, learned.factor) if known and metric != "unit" else isotropic(n, jnp.ones(()), kind)
-    return NoUTurn(factor, step_size, *depths, deepest)
+    kind: FactorKind = "dense" if metric == "dense" else "diagonal"
+    known = None if metric == "unit" else known_factor(learned)
+    factor = isotropic(n, jnp.ones(()), kind) if known is None else of_kind(kind, known)
+    return NoUTurn(factor, step_size, depths[0], depths[1], deepest)
 
 
 def _step_size(kernel: Any):

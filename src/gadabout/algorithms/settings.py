@@ -10,7 +10,7 @@ from jaxtyping import Array, Float
 from gadabout.adaptations import AbstractAdaptation, ForEver, NoAdaptation, Optimiser, RMSprop, SpeedMeasure
 from gadabout.checks import check_positive, check_probability
 from gadabout.factors import Cholesky, Diagonal, FactorKind, Scaled, isotropic, of_kind
-from gadabout.sampler import Learned, Sampler
+from gadabout.sampler import Learned, Sampler, known_factor
 
 
 def probability(argument: str, value: float) -> Float[Array, ""]:
@@ -35,17 +35,18 @@ def initial_factor(
 
     Where the covariance of the target is known, scale · L of that covariance, of the scale 1/√n if it is None.
     """
-    if learned is None or learned.factor is None:
+    known = known_factor(learned)
+    if known is None:
         return isotropic(n, jnp.asarray(0.1 / math.sqrt(n), dtype=float) if scale is None else scale, kind)
     scale = jnp.asarray(1 / math.sqrt(n), dtype=float) if scale is None else scale
-    return jax.tree.map(lambda leaf: scale * leaf, of_kind(kind, learned.factor))
+    return jax.tree.map(lambda leaf: scale * leaf, of_kind(kind, known))
 
 
 def scaled_start(n: int, step_size: Float[Array, ""] | None, learned: Learned | None) -> Scaled:
     """h · I with h = `step_size`, by default √(0.5/n), the paper's; h · L where the covariance is known."""
     h = jnp.asarray(math.sqrt(0.5 / n), dtype=float) if step_size is None else step_size
-    known = learned is not None and learned.factor is not None
-    return Scaled(h, learned.factor if known else Diagonal(jnp.ones(n)))  # pyright: ignore
+    known = known_factor(learned)
+    return Scaled(h, Diagonal(jnp.ones(n)) if known is None else known)
 
 
 def proposal_scale(kernel: Any) -> Any:

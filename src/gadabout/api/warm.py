@@ -46,7 +46,8 @@ def suited(learned: Learned, tree: "xr.DataTree", plan: Plan) -> Learned:
     one; a step size of one and a covariance of the other would not fit together. Numbers that nothing learns are what
     the user has set now, not what they were then.
     """
-    sampler, n = plan.samplers[-1], jnp.size(learned.mean)
+    assert learned.mean is not None
+    sampler, n = plan.samplers[-1], learned.mean.size
     learns = all(each is sampler for each in plan.samplers) and not isinstance(sampler.adaptation, NoAdaptation)
     if learns and tree.attrs.get("sampler") == plan.name:
         shapes = {name: jnp.shape(leaf) for name, leaf in learned.theta.items()}

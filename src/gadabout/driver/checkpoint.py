@@ -78,7 +78,9 @@ class Checkpoint:
         stored = self.arrays[name]
         if isinstance(leaf, np.ndarray):
             return np.array(stored)
-        value = jax.random.wrap_key_data(stored, impl=self.keys[name]) if name in self.keys else jnp.asarray(stored)
+        value = jnp.asarray(stored)
+        if name in self.keys:
+            value = jax.random.wrap_key_data(value, impl=self.keys[name])
         if value.shape != leaf.shape or value.dtype != leaf.dtype:
             raise CheckpointError(
                 f"{name} of the checkpoint is {value.dtype}{list(value.shape)}, this run has "

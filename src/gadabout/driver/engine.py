@@ -165,13 +165,15 @@ class Engine(Services):
     def _reason_to_end(self) -> Ending | None:
         """Why the run ends here, all records stored; None if it goes on."""
         until, stop, asked = self.settings.until, self.interrupted(), False
-        if until is not None and self.stage + 1 == len(self.plan.stages) and self.done:
-            asked = self.done % self.pipeline.every(self.progress, self._acting().samplers[0].adaptation.continues) == 0
+        if until is not None and self.done and self.stage + 1 == len(self.plan.stages):
+            asked = self.done % self.pipeline.every(self.progress, self.sampler.adaptation.continues, until) == 0
         if stop or asked or self.pipeline.failure is not None:
             self.pipeline.store()
         if self.pipeline.failure is not None:
             return Failed(self.pipeline.failure)
         if stop:
             return Interrupted()
-        reason = until.met(self.records.draws(), self.pipeline.account.seconds["sampling"]) if asked else None
+        if until is None or not asked:
+            return None
+        reason = until.met(self.records.draws(), self.pipeline.account.seconds["sampling"])
         return None if reason is None else Satisfied(reason)

@@ -127,16 +127,16 @@ def advance(
 
 @eqx.filter_jit(donate="all-except-first")
 def _advance(fixed: tuple, run: Run, counts: Array) -> tuple[Run, dict[str, Array], Tally]:
-    *known, mesh = fixed
+    known, mesh = fixed[:-1], fixed[-1]
     if mesh is None:
-        return _chunk(*known, run, counts, Pool())
+        return _chunk(known, run, counts, Pool())
     pooled = run.chain_keys.shape[0] == 1
     arrays, rest = eqx.partition((known, run), eqx.is_array)
     still = jax.tree.map(lambda leaf: P(), arrays[0])
 
     def local(arrays, counts):
         known, run = eqx.combine(arrays, rest)
-        run, buffer, tally = _chunk(*known, run, counts, Pool(CHAINS if pooled else None))
+        run, buffer, tally = _chunk(known, run, counts, Pool(CHAINS if pooled else None))
         return eqx.filter(run, eqx.is_array), buffer, tally
 
     laid = specs(arrays[1])
@@ -148,8 +148,9 @@ def _advance(fixed: tuple, run: Run, counts: Array) -> tuple[Run, dict[str, Arra
     return eqx.combine(moved, rest[1]), buffer, tally
 
 
-def _chunk(sampler, target, adapt, fields, batches, run, counts, pool) -> tuple[Run, dict[str, Array], Tally]:
+def _chunk(known: tuple, run: Run, counts: Array, pool: Pool) -> tuple[Run, dict[str, Array], Tally]:
     """`_advance` for the chains at hand."""
+    sampler, target, adapt, fields, batches = known
     length, thinning, offset = counts
     block = block_of(run, adapt)
     seen = lambda i: target if batches is None else target.with_data(batches.during(i))

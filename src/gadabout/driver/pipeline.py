@@ -140,12 +140,10 @@ class Pipeline:
         self.account.seconds[name] += now - self._mark
         self._mark = now
 
-    def every(self, run: loop.Run, adapt: bool) -> int | None:
+    def every(self, run: loop.Run, adapt: bool, until: Until) -> int:
         """Iterations between two questions whether draws are enough: whole draws and whole blocks."""
-        if self.settings.until is None:
-            return None
         block = loop.block_of(run, adapt)
-        return self.settings.thinning * -(-self.settings.until.every // block) * block
+        return self.settings.thinning * -(-until.every // block) * block
 
     def _length(self, run: loop.Run, recorded: dict, segment: Segment) -> int:
         """As long as the time of the last chunk says, and as a buffer, the batches and the next question allow."""
@@ -155,8 +153,8 @@ class Pipeline:
         length = min(self.account.chunk, left, room)
         if self.feed is not None:
             length = min(length, self.feed.capacity)
-        every = self.every(run, segment.adapt)
-        if every is not None and not segment.warmup:
+        if self.settings.until is not None and not segment.warmup:
+            every = self.every(run, segment.adapt, self.settings.until)
             length = min(length, every - segment.done % every)
         return length if length == left else max(block, length // block * block)
 

@@ -130,6 +130,8 @@ class Services:
 class Skeleton(Services):
     """Runs nothing, and knows the shapes of everything: the form of the progress of every stage."""
 
+    known_choice: int
+
     def __init__(self, services: Services):
         self.__dict__.update(services.__dict__, known_choice=services.choice)
 
@@ -156,6 +158,7 @@ class Skeleton(Services):
 
 def derivatives_needed(sampler: Sampler, target: Target) -> int:
     """Derivatives of the log density that the sampler takes, learning included."""
+    assert target.layout is not None, "models are laid out before they are run"
     kernel = eqx.filter_eval_shape(sampler.kernel, target.layout.dim)
     return max(kernel.order, int(kernel.gradient_evaluations(True) > 0))
 
