@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Callable
+from pathlib import Path
 
 import equinox as eqx
 import numpy as np
@@ -14,6 +15,8 @@ Gain = Callable[[Array], Array]
 
 TAIL = np.exp2(np.arange(20, 41))
 """Where the tail exponent of a callable is fitted: k from 2²⁰ to 2⁴⁰."""
+
+PACKAGE = str(Path(__file__).parents[1])
 
 TOLERANCE = 0.02
 """A fitted exponent this close to a boundary of the conditions is taken to lie on it."""
@@ -83,7 +86,7 @@ def warn_of_violated(argument: str, conditions: dict[str, tuple[bool, str]], how
     violated = [condition for condition, (holds, _) in conditions.items() if not holds]
     for condition in violated:
         message = f"{argument}: {condition} is violated ({how}), so that {conditions[condition][1]}; {remedy}"
-        warnings.warn(message, UserWarning, stacklevel=4)
+        warnings.warn(message, UserWarning, skip_file_prefixes=(PACKAGE,))  # the line of the user's own file
     return violated
 
 

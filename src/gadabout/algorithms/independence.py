@@ -43,8 +43,8 @@ def independence(
 def _kernel(n, learned, *, distribution, scale, degrees_of_freedom):
     if distribution is None:
         found, mean = known_factor(learned), None if learned is None else learned.mean
-        known = found is not None and mean is not None
-        centre, factor = (mean, Scaled(scale, found)) if known else (jnp.zeros(n), Diagonal(scale * jnp.ones(n)))
+        centre = jnp.zeros(n) if mean is None else mean
+        factor = Scaled(scale, Diagonal(jnp.ones(n)) if found is None else found)
         if degrees_of_freedom is None:
             return Metropolis(Independent(Gaussian(centre, factor)))
         return Metropolis(Independent(StudentT(centre, factor, degrees_of_freedom)))
