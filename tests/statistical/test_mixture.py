@@ -52,7 +52,7 @@ def test_the_start_need_not_be_right(scale):
     assert abs(run(gad.mixture_independence(3, scale=scale), seed=1)[2] - 0.3) < 0.02
 
 
-@pytest.mark.parametrize("sampler", [gad.am(), gad.rwm(), gad.mixture_walk(2)], ids=lambda s: s.name)
+@pytest.mark.parametrize("sampler", [gad.rwm(), gad.mixture_walk(2)], ids=lambda s: s.name)
 def test_walks_do_not_cross_and_rhat_says_so(sampler):
     """The learned covariances of `mixture_walk` are those of the modes, which helps within them and not across."""
     _, x, share = run(sampler)

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import gadabout as gad
+from gadabout.algorithms import PAPER
 
 NARROW, WIDE = 0.05, 2.0
 
@@ -20,7 +21,7 @@ def normal(x):
 
 def entropy_and_log_beta(chains):
     """Both traces of one run after 5,000 iterations, shape (2, 15,000)."""
-    sampler = gad.gad_rwm("diagonal", learning_rate=2e-2, scale=1.0)
+    sampler = gad.gad_rwm("diagonal", learning_rate=2e-2, scale=1.0, **PAPER)
     arguments = {"num_chains": chains, "num_warmup": 20_000, "num_draws": 1, "progress": False, "seed": 1}
     stats = gad.sample(normal, jnp.zeros(2), sampler=sampler, record=["entropy", "beta"], **arguments)
     trace = stats["warmup_sample_stats"]
@@ -60,7 +61,7 @@ def two_scales(x):
 def scales(adapt):
     start = jnp.asarray([[-50.0], [-50.0], [50.0], [50.0]])
     arguments = {"num_warmup": 20_000, "num_draws": 2_000, "adapt": adapt, "progress": False}
-    tree = gad.sample(two_scales, init_per_chain=start, sampler=gad.gad_rwm(learning_rate=1e-3), **arguments)
+    tree = gad.sample(two_scales, init_per_chain=start, sampler=gad.gad_rwm(learning_rate=1e-3, **PAPER), **arguments)
     learned = tree["learned"]["proposal.factor.matrix"].values[..., 0, 0]
     return np.atleast_1d(learned), tree["sample_stats"]["acceptance_rate"].values.mean(1)
 
@@ -86,6 +87,6 @@ def test_a_stuck_chain_that_pooling_hides_is_flagged():
     start = jnp.concatenate([jnp.zeros((7, 2)), jnp.full((1, 2), 30.0)])
     arguments = {"num_chains": 8, "num_warmup": 5_000, "num_draws": 500, "progress": False}
     with pytest.warns(UserWarning, match=r"chains \[7\]"):
-        tree = gad.sample(trap, init_per_chain=start, sampler=gad.gad_mala(learning_rate=1e-3), **arguments)
+        tree = gad.sample(trap, init_per_chain=start, sampler=gad.gad_mala(learning_rate=1e-3, **PAPER), **arguments)
     assert 0.3 < float(tree["sample_stats"]["acceptance_rate"].mean()) < 0.7  # the pool's figure looks well
     assert tree.attrs["warnings"]

@@ -60,7 +60,7 @@ def test_acceptance_control_is_the_papers_rule():
 def test_proposals_that_are_not_finite_move_beta_alone(recipe, bad):
     """All moves leave the one finite point: every one is rejected and counted, and neither L nor G moves."""
     target = gad.Target(lambda x: jnp.where(jnp.all(x == 0), -0.5 * x @ x, bad * jnp.sum(x**2)))
-    sampler = recipe(scale=0.8)
+    sampler = recipe(scale=0.8, gain=None)
     state = sampler.init(target, jnp.zeros((2, 3)))
     theta, optimiser = state.kernel.proposal, state.memory.optimiser
     for t in range(5):
@@ -127,5 +127,6 @@ def test_speed_measure_needs_a_pullback():
     state = kernel.init(jnp.zeros(3), TARGET)
     after, info = kernel.step(jax.random.key(0), state, TARGET)
     assert isinstance(info, MetropolisInfo)
+    memory = adaptation.init(kernel, jax.tree.map(lambda leaf: leaf[None], state))
     with pytest.raises(TypeError, match="learn=True"):
-        adaptation.observe(adaptation.init(kernel, None), kernel, Transition(state, after, info))
+        adaptation.observe(memory, kernel, Transition(state, after, info))

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import gadabout as gad
+from gadabout.algorithms import PAPER
 from gadabout.factors import pooled_sum
 from gadabout.proposals import AbstractReparametrised, renew_cache
 from tests.laws import law_target
@@ -95,9 +96,8 @@ def test_fast_and_exact_part():
 def test_one_update_is_the_papers(make, factor):
     """L after one iteration, β after it, and the recorded lower bound, from the paper's formulas."""
     recipe = {gad.proposals.RandomWalk: gad.gad_rwm, gad.proposals.Langevin: gad.gad_mala}[make]
-    sampler = recipe(
-        factor={gad.factors.Cholesky: "dense", gad.factors.Diagonal: "diagonal"}[factor], scale=0.9, learning_rate=1e-3
-    )
+    kind = {gad.factors.Cholesky: "dense", gad.factors.Diagonal: "diagonal"}[factor]
+    sampler = recipe(factor=kind, scale=0.9, learning_rate=1e-3, **PAPER)
     rejections = 0
     for seed in range(12):
         state = sampler.init(TARGET, jnp.asarray([[0.3, -0.2, 1.0]]))
@@ -129,7 +129,7 @@ def test_one_update_is_the_papers(make, factor):
 
 
 def test_pooled_gradient_is_the_mean_over_chains():
-    sampler = gad.gad_mala(scale=0.9, optimiser=None)
+    sampler = gad.gad_mala(scale=0.9, **PAPER)
     positions = law_target.draws(jax.random.key(1), 4)
     keys = jax.random.split(jax.random.key(2), 4)
     state = sampler.init(TARGET, positions)

@@ -44,7 +44,9 @@ class OnlineEM(AbstractAdaptation):
     Ours: the proposal has $\Sigma_j + \epsilon I$, and weights that are kept above `lowest_weight`, so that no
     component is lost for ever. Unless `start_at_chains` is False, the means start at the chains' own positions, each as
     far as possible from those before it; where there are more components than chains they share positions, moved apart
-    by a standard deviation. The first update only puts this start into the kernel.
+    by a standard deviation. The first update only puts this start into the kernel. A mass stays above the smallest
+    normal number, and a covariance that rounding has made indefinite (float32) is proposed from by its diagonal, until
+    it is definite again.
 
     Args:
         where: the lens from the kernel to the `GaussianMixture`.
@@ -89,18 +91,23 @@ class OnlineEM(AbstractAdaptation):
         """The mixture that the statistics stand for."""
         n = memory.means.shape[-1]
         weights = jnp.maximum(memory.masses / memory.masses.sum(), self.lowest_weight)
-        matrix = jnp.linalg.cholesky(memory.covariances + self.regularisation * jnp.eye(n))
-        return GaussianMixture(weights / weights.sum(), memory.means, Cholesky(matrix))
+        covariances = memory.covariances + self.regularisation * jnp.eye(n)
+        matrix = jnp.linalg.cholesky(covariances)
+        definite = jnp.isfinite(matrix).all((-2, -1), keepdims=True)
+        variances = jnp.maximum(jnp.diagonal(covariances, axis1=-2, axis2=-1), self.regularisation)
+        diagonal = jnp.sqrt(jnp.maximum(variances, jnp.finfo(variances.dtype).tiny))[..., None] * jnp.eye(n)
+        return GaussianMixture(weights / weights.sum(), memory.means, Cholesky(jnp.where(definite, matrix, diagonal)))
 
 
 def renewed_statistics(memory: MixtureStatistics, evidence: Membership, gain: Float[Array, ""]) -> MixtureStatistics:
     """The statistics after one step towards the chains' mean statistics."""
     r, chains = evidence.responsibilities, evidence.x.shape[0]
     masses = (1 - gain) * memory.masses + gain * r.mean(0)
+    masses = jnp.maximum(masses, jnp.finfo(masses.dtype).tiny)  # a dead component keeps its shape: 0/0 has none
     share = gain / chains * r / masses  # (chains, K)
     d = evidence.x[:, None] - memory.means
     shift = jnp.einsum("ck,cki->ki", share, d)
-    kept = ((1 - gain) * memory.masses / masses)[:, None, None]
+    kept = jnp.maximum(1 - share.sum(0), 0)[:, None, None]
     outer = jnp.einsum("ck,cki,ckj->kij", share, d, d)
     covariances = kept * memory.covariances + outer - jnp.einsum("ki,kj->kij", shift, shift)
     return MixtureStatistics(masses, memory.means + shift, covariances, memory.count + 1)

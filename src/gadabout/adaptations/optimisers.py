@@ -1,5 +1,6 @@
 """The paper's own stochastic-gradient step; any optax transformation stands in its place."""
 
+import math
 from typing import Any, NamedTuple, Protocol
 
 import equinox as eqx
@@ -30,7 +31,8 @@ class RMSprop(eqx.Module):
     r"""RMSprop as the paper runs it: $\rho_t = \eta / (1 + \sqrt{G_t})$, $G_t = 0.9\,G_{t-1} + 0.1\,\nabla^2$.
 
     Titsias & Dellaportas 2019, end of section 2.1, element by element; the first iteration sets $G_1 = \nabla^2$
-    (reference implementation).
+    (reference implementation). Ours: a gradient whose square would overflow counts as the largest whose does not, or G
+    would be infinite, and θ stand still, for ever.
     """
 
     learning_rate: Float[Array, ""] = eqx.field(converter=setting)
@@ -41,6 +43,12 @@ class RMSprop(eqx.Module):
 
     def update(self, gradient: PyTree, memory: RMSpropMemory, theta: PyTree = None) -> tuple[PyTree, RMSpropMemory]:
         decay = jnp.where(memory.empty, 0, self.decay)
+        gradient = jax.tree.map(_squarable, gradient)
         mean_square = jax.tree.map(lambda G, g: decay * G + (1 - decay) * g**2, memory.mean_square, gradient)
         updates = jax.tree.map(lambda G, g: -self.learning_rate * g / (1 + jnp.sqrt(G)), mean_square, gradient)
         return updates, RMSpropMemory(mean_square, jnp.asarray(False))
+
+
+def _squarable(g: Array) -> Array:
+    largest = 0.5 * math.sqrt(jnp.finfo(g.dtype).max)
+    return jnp.clip(g, -largest, largest)

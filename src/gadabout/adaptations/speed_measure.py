@@ -6,20 +6,33 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, PyTree
+from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from gadabout.adaptations.base import AbstractAdaptation, setting
+from gadabout.adaptations.coordinates import clipped, floored, growth, in_units, units
+from gadabout.adaptations.gains import TOLERANCE, Gain, tail
 from gadabout.adaptations.optimisers import Optimiser
-from gadabout.factors import AbstractFactor
+from gadabout.adaptations.pool import PerChain
 from gadabout.kernels import MetropolisInfo
 from gadabout.target import Point
 
+HOPELESS = -1_000.0
+"""a log-ratio from which no chain expects to move"""
+
+LARGEST_STEP = 0.5
+"""of one iteration, in units of each parameter"""
+
 
 class SpeedMeasureMemory(eqx.Module):
-    """β, the weight of the entropy, and the optimiser's state."""
+    """β, the optimiser's state, for how many iterations each chain has seen hopeless log-ratios only, and counts."""
 
     beta: Float[Array, ""]
     optimiser: PyTree
+    stalled: PerChain
+    shrinks: Int[Array, ""]
+    """how often θ was shrunk because a chain stalled"""
+    count: Int[Array, ""]
+    """iterations so far: the index of the gain sequence"""
 
 
 class LowerBoundGradient(eqx.Module):
@@ -27,21 +40,35 @@ class LowerBoundGradient(eqx.Module):
 
     gradient: PyTree
     usable: Bool[Array, ""]
+    hopeless: Bool[Array, ""]
     accepted: Bool[Array, ""]
     here: Point
 
 
 class PooledGradient(eqx.Module):
-    """∇_θ F, the mean over the chains that have one; whether there is any; and the share of chains that moved."""
+    """∇_θ min{0, log-ratio} and ∇_θ entropy, means over the chains that have one, and what else all chains say."""
 
-    gradient: PyTree
+    log_ratio: PyTree
+    entropy: PyTree
+    growing: PyTree
+    """the gradient of the entropy over all chains"""
     usable: Bool[Array, ""]
+    """whether there is any"""
     acceptance_rate: Float[Array, ""]
+    stalled: Int[Array, " chains"]
+    """of the chains at hand"""
+    stall: Bool[Array, ""]
+    """whether any chain has stalled"""
 
 
 def the_proposal(kernel: Any) -> Any:
     """The lens of a Metropolis kernel: its proposal."""
     return kernel.proposal
+
+
+def optional_setting(value: Any) -> Any:
+    """A number as an array leaf; None stays None."""
+    return None if value is None else setting(value)
 
 
 class SpeedMeasure(AbstractAdaptation):
@@ -54,17 +81,38 @@ class SpeedMeasure(AbstractAdaptation):
     $\beta \leftarrow \beta[1 + \rho_\beta(\alpha_t - \alpha_*)]$ with $\alpha_t \in \{0, 1\}$ (Titsias & Dellaportas
     2019, equations 4 to 6 and Algorithm 1). Over several chains the gradient and $\alpha_t$ are means.
 
-    From the reference implementation: β and the diagonal of every factor have floors. Ours: a proposal that is not
-    finite is a rejection that β sees and θ and the optimiser do not; letting the entropy act on it alone would make L
-    grow for ever.
+    From the reference implementation: β and the diagonal of every factor have floors. Ours, all of which settings turn
+    off:
+
+    - `relative`: the step is $\theta \leftarrow \theta + s\,(\rho_t\,s\,\nabla_\theta\mathcal{F} + \rho'_t\,d\,
+      \langle s\,d, \nabla_\theta\mathcal{F}\rangle)$ with a unit s for each parameter (`AbstractFactor.units`; 1
+      outside factors) and the direction d in which proposals grow as a whole. With the norms of L's rows as units the
+      first term is the paper's step where every coordinate is measured in the proposal's own standard deviations:
+      units of x make no difference. The second learns the common scale c of c L as a parameter of its own; its
+      gradient is a sum over coordinates, and rises above the noise where those of single entries, at n = 100, do not.
+      Neither term moves a parameter by more than half a unit, and the floor is in these units.
+    - `beta_cap`: while all is accepted L grows at the learning rate and β faster, without end.
+    - `gradient_clip`: what one chain adds is scaled down to this norm, in those units. It cannot overflow.
+    - `patience`: a chain that has seen no log-ratio above −1000 for so long has stalled. Then θ is moved half a unit
+      against d, which halves factors, and the optimiser begins anew.
+    - `gain` multiplies the steps of θ and ρ_β.
+
+    A proposal that is not finite is a rejection that β sees and θ and the optimiser do not; letting the entropy act on
+    it alone would make L grow for ever.
 
     Args:
-        optimiser: `RMSprop` or any optax transformation; it is given the gradient of −F.
+        optimiser: `RMSprop` or any optax transformation; it is given the gradient of −F, in units where `relative`.
         target_acceptance: α*, strictly between 0 and 1.
         beta_rate: ρ_β.
         beta_floor: smallest β.
-        diagonal_floor: smallest diagonal entry of any factor in the proposal, in units of x.
+        diagonal_floor: smallest diagonal entry of any factor in the proposal, in units of its row's norm where
+            `relative`, else in units of x.
         where: the lens from the kernel to the proposal.
+        beta_cap: largest β; None for none, as in the paper.
+        relative: whether θ is learned in units of its own; False as in the paper.
+        gradient_clip: largest norm of one chain's gradient; None for none, as in the paper.
+        patience: iterations after which a chain has stalled; None for never, as in the paper.
+        gain: γ_k for k = 1, 2, …; None for 1, as in the paper.
     """
 
     optimiser: Optimiser
@@ -73,52 +121,129 @@ class SpeedMeasure(AbstractAdaptation):
     beta_floor: Float[Array, ""] = eqx.field(converter=setting, default=1e-4)
     diagonal_floor: Float[Array, ""] = eqx.field(converter=setting, default=1e-3)
     where: Callable[[Any], Any] = eqx.field(static=True, default=the_proposal)
+    beta_cap: Float[Array, ""] | None = eqx.field(converter=optional_setting, default=100.0)
+    relative: bool = eqx.field(static=True, default=True)
+    gradient_clip: Float[Array, ""] | None = eqx.field(converter=optional_setting, default=100.0)
+    patience: Float[Array, ""] | None = eqx.field(converter=optional_setting, default=100)
+    gain: Gain | None = None
+
+    @property
+    def diminishing(self):
+        """Whether there is a gain sequence that falls like a power of k; shrinking after a stall is left aside."""
+        return self.gain is not None and tail(self.gain)[0] > TOLERANCE
 
     def init(self, kernel, states):
         theta = eqx.filter(self.where(kernel), eqx.is_inexact_array)
-        return SpeedMeasureMemory(jnp.ones_like(self.target_acceptance), self.optimiser.init(theta))
+        stalled = PerChain(jnp.zeros(jax.tree.leaves(states)[0].shape[:1], int))
+        beta, zero = jnp.ones_like(self.target_acceptance), jnp.asarray(0)
+        return SpeedMeasureMemory(beta, self.optimiser.init(self._learned(theta)), stalled, zero, zero)
 
     def observe(self, memory, kernel, transition):
-        info, here = transition.info, transition.before
+        info, here, proposal = transition.info, transition.before, self.where(kernel)
         if not isinstance(info, MetropolisInfo) or info.pullback is None:
             raise TypeError(
                 "SpeedMeasure needs the pullback of the log-ratio: use Metropolis(proposal, learn=True) with a "
                 f"proposal derived from AbstractReparametrised, got {kernel}"
             )
         gradient = info.pullback(jnp.where(info.log_ratio < 0, 1.0, 0.0).astype(info.log_ratio.dtype))
+        if self.relative:
+            gradient = in_units(gradient, units(proposal))
         leaves_finite = [jnp.isfinite(g).all() for g in jax.tree.leaves(gradient)]
         usable = jnp.stack([info.finite, *leaves_finite]).all()
         gradient = jax.tree.map(lambda g: jnp.where(usable, g, 0), gradient)
+        if self.gradient_clip is not None:
+            gradient = clipped(gradient, self.gradient_clip)
 
-        entropy = self.where(kernel).entropy(here)
+        entropy = proposal.entropy(here)
         lower_bound = jnp.minimum(0, info.log_ratio) + memory.beta * entropy
         trace = {"lower_bound": lower_bound, "beta": memory.beta, "entropy": entropy}
-        return LowerBoundGradient(gradient, usable, info.accepted, here), trace
+        hopeless = ~(info.log_ratio > HOPELESS)
+        return LowerBoundGradient(gradient, usable, hopeless, info.accepted, here), trace
 
     def pool(self, memory, kernel, evidence, chains):
         theta, rest = eqx.partition(self.where(kernel), eqx.is_inexact_array)
-        entropy = lambda theta: jnp.sum(evidence.usable * jax.vmap(eqx.combine(theta, rest).entropy)(evidence.here))
-        entropy_gradient = jax.tree.map(lambda g: g[None], jax.grad(entropy)(theta))
-        counts = (evidence.usable.astype(float), evidence.accepted.astype(float))
-        gradient, entropy_gradient, (usable, accepted) = chains.total((evidence.gradient, entropy_gradient, counts))
-        mean = jax.tree.map(lambda g, h: (g + memory.beta * h) / jnp.maximum(usable, 1), gradient, entropy_gradient)
-        return PooledGradient(mean, usable > 0, accepted / chains.size(evidence.usable))
+        weights = jnp.stack([evidence.usable.astype(float), jnp.ones(evidence.usable.shape, float)])
+
+        def entropies(theta, weights):
+            return jnp.sum(weights * jax.vmap(eqx.combine(theta, rest).entropy)(evidence.here))
+
+        stalled = jnp.where(evidence.hopeless, memory.stalled.tree + 1, 0)
+        over = jnp.zeros(stalled.shape) if self.patience is None else (stalled >= self.patience).astype(float)
+        row = lambda tree: jax.tree.map(lambda leaf: leaf[None], tree)
+        gradient, entropy, growing, usable, accepted, over = chains.total(
+            (
+                evidence.gradient,
+                row(jax.grad(entropies)(theta, weights[0])),
+                row(jax.grad(entropies)(theta, weights[1])),
+                weights[0],
+                evidence.accepted.astype(float),
+                over,
+            )
+        )
+        mean = lambda tree: jax.tree.map(lambda leaf: leaf / jnp.maximum(usable, 1), tree)
+        rate = accepted / chains.size(evidence.usable)
+        return PooledGradient(mean(gradient), mean(entropy), growing, usable > 0, rate, stalled, over > 0)
 
     def update(self, memory, kernel, states, pooled):
-        beta = memory.beta
         theta, rest = eqx.partition(self.where(kernel), eqx.is_inexact_array)
-        descent = jax.tree.map(jnp.negative, pooled.gradient)
-        updates, optimiser = self.optimiser.update(descent, memory.optimiser, theta)
-        ascended = jax.tree.map(lambda value, step: value + step, theta, updates)
-        new = (_floored(ascended, self.diagonal_floor), optimiser)
-        theta, optimiser = jax.tree.map(lambda n, o: jnp.where(pooled.usable, n, o), new, (theta, memory.optimiser))
+        k, larger, entropy = memory.count + 1, growth(theta, pooled.growing), pooled.entropy
+        gain = 1.0 if self.gain is None else self.gain(k)
+        if self.relative:
+            entropy = jax.tree.map(jnp.multiply, entropy, units(theta))
+        descent = jax.tree.map(lambda g, h: -(g + memory.beta * h), pooled.log_ratio, entropy)
+        step, optimiser = self._step(descent, memory.optimiser, theta, larger, gain)
+        new = (floored(jax.tree.map(jnp.add, theta, step), self.diagonal_floor, self.relative), optimiser)
+        act = pooled.usable
+        if self.gradient_clip is not None:
+            act &= jnp.stack([jnp.isfinite(leaf).all() for leaf in jax.tree.leaves(step)]).all()
+        new = jax.tree.map(lambda n, o: jnp.where(act, n, o), new, (theta, memory.optimiser))
 
-        change = 1 + self.beta_rate * (pooled.acceptance_rate - self.target_acceptance)
-        beta = jnp.maximum(beta * change, self.beta_floor)
+        theta, optimiser, stalled, shrinks = self._rescued(memory, theta, larger, new, pooled)
         kernel = eqx.tree_at(self.where, kernel, eqx.combine(theta, rest))
-        return kernel, SpeedMeasureMemory(beta, optimiser), states
+        beta = self._beta(memory.beta, pooled.acceptance_rate, gain)
+        return kernel, SpeedMeasureMemory(beta, optimiser, PerChain(stalled), shrinks, k), states
 
+    def _learned(self, theta: PyTree) -> PyTree:
+        """What the optimiser sees: θ, and beside it the logarithm of its common scale where it is `relative`."""
+        return (theta, jnp.zeros_like(self.target_acceptance)) if self.relative else theta
 
-def _floored(proposal: PyTree, lowest: Float[Array, ""]) -> PyTree:
-    is_factor = lambda node: isinstance(node, AbstractFactor)
-    return jax.tree.map(lambda node: node.floor(lowest) if is_factor(node) else node, proposal, is_leaf=is_factor)
+    def _step(self, descent: PyTree, memory: PyTree, theta: PyTree, larger: PyTree, gain: Any) -> tuple[PyTree, PyTree]:
+        """The step of θ and the optimiser's memory, from the gradient of −F in the coordinates that are learned."""
+        if self.relative:
+            along = sum(jnp.sum(g * d) for g, d in zip(*map(jax.tree.leaves, (descent, larger)), strict=True))
+            descent = (descent, along if self.gradient_clip is None else clipped(along, self.gradient_clip))
+        step, memory = self.optimiser.update(descent, memory, self._learned(theta))
+        if self.gain is not None:
+            step = jax.tree.map(lambda leaf: gain * leaf, step)
+        if self.relative:
+            each, common = jax.tree.map(lambda leaf: jnp.clip(leaf, -LARGEST_STEP, LARGEST_STEP), step)
+            step = jax.tree.map(lambda leaf, d, s: s * (leaf + common * d), each, larger, units(theta))
+        return step, memory
+
+    def _rescued(self, memory, theta: PyTree, larger: PyTree, new: tuple, pooled: PooledGradient) -> tuple:
+        """θ, the optimiser's memory, the stalled iterations of each chain and how often θ was shrunk."""
+        if self.patience is None:
+            return (*new, memory.stalled.tree, memory.shrinks)
+        kept = (*new, pooled.stalled, memory.shrinks)
+        smaller = jax.tree.map(lambda value, d, s: value - 0.5 * s * d, theta, larger, units(theta))
+        afresh = (smaller, self.optimiser.init(self._learned(theta)), 0 * pooled.stalled, memory.shrinks + 1)
+        return jax.tree.map(lambda n, o: jnp.where(pooled.stall, n, o), afresh, kept)
+
+    def _beta(self, beta: Array, acceptance: Array, gain: Any) -> Array:
+        beta = jnp.maximum(beta * (1 + gain * self.beta_rate * (acceptance - self.target_acceptance)), self.beta_floor)
+        return beta if self.beta_cap is None else jnp.minimum(beta, self.beta_cap)
+
+    def verdict(self, memory: SpeedMeasureMemory, kernel: Any) -> dict[str, Array]:
+        """What the end of a warm-up should be judged by: bounds that were met, how often θ was shrunk, and α*."""
+        theta = eqx.filter(self.where(kernel), eqx.is_inexact_array)
+        raised = floored(theta, 2 * self.diagonal_floor, self.relative)  # within a factor of two
+        met = [jnp.any(a != b) for a, b in zip(*map(jax.tree.leaves, (theta, raised)), strict=True)]
+        cap = jnp.inf if self.beta_cap is None else self.beta_cap
+        return {
+            "beta": memory.beta,
+            "beta_at_cap": memory.beta >= cap,
+            "beta_at_floor": memory.beta <= self.beta_floor,
+            "factor_at_floor": jnp.stack(met).any(),
+            "shrinks": memory.shrinks,
+            "target_acceptance": self.target_acceptance,
+        }

@@ -21,6 +21,7 @@ from gadabout.algorithms.psgld import psgld
 from gadabout.algorithms.ram import ram
 from gadabout.algorithms.reprojected import reprojected
 from gadabout.algorithms.rwm import rwm
+from gadabout.algorithms.settings import PAPER
 from gadabout.algorithms.sghmc import sghmc
 from gadabout.algorithms.sgld import sgld
 from gadabout.algorithms.sgnht import sgnht
@@ -63,6 +64,7 @@ PYTHON_RECIPES: dict[str, Callable[..., Sampler]] = {
 """The recipes that take the user's own proposals, functions, samplers or step sizes."""
 
 __all__ = [
+    "PAPER",
     "PYTHON_RECIPES",
     "RECIPES",
     "am",

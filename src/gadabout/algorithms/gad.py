@@ -2,8 +2,8 @@
 
 from jax.tree_util import Partial
 
-from gadabout.adaptations import Optimiser
-from gadabout.algorithms.settings import speed_measure
+from gadabout.adaptations import Gain, Optimiser
+from gadabout.algorithms.settings import FADING, for_ever, speed_measure
 from gadabout.kernels import Metropolis
 from gadabout.proposals import AbstractReparametrised
 from gadabout.sampler import Sampler
@@ -13,8 +13,14 @@ def gad(
     proposal: AbstractReparametrised,
     *,
     target_acceptance: float = 0.25,
-    learning_rate: float = 1.5e-4,
+    learning_rate: float = 4e-3,
     beta_rate: float = 0.02,
+    beta_cap: float | None = 100.0,
+    relative: bool = True,
+    diagonal_floor: float = 1e-3,
+    safeguards: bool = True,
+    gain: Gain | None = FADING,
+    adapt_for_ever: bool = False,
     optimiser: Optimiser | None = None,
 ) -> Sampler:
     """Gradient-based adaptive MCMC with a proposal of one's own (Titsias & Dellaportas 2019, Algorithm 1).
@@ -22,8 +28,16 @@ def gad(
     Args:
         proposal: the proposal with its initial θ: all its floating-point array leaves are learned.
         target_acceptance: α*, the average acceptance rate that β is steered to, in (0, 1).
-        learning_rate: η of the paper's RMSprop.
+        learning_rate: η of RMSprop, in the factor's own units; the paper's 1.5e-4 goes with its other forms.
         beta_rate: ρ_β.
+        beta_cap: largest β; None for none, the paper's form.
+        relative: whether θ is learned in units of its own and with a common scale, so that units of x make no
+            difference; False is the paper's form.
+        diagonal_floor: smallest diagonal entry of a factor, in units of its row's norm, or of x where not `relative`.
+        safeguards: whether gradients are clipped and θ is shrunk where a chain stalls; False is the paper's form.
+        gain: γ_k, by which both rates are multiplied in iteration k; (1 + k/2000)^−0.6 by default, None for 1, the
+            paper's form.
+        adapt_for_ever: whether adaptation continues while draws are kept, which a diminishing `gain` allows.
         optimiser: an optax transformation in place of RMSprop; `learning_rate` is then unused.
 
     Raises:
@@ -35,8 +49,18 @@ def gad(
             f"proposal must be an AbstractReparametrised (noise, move, entropy), got {type(proposal).__name__}; "
             "derive your class from gadabout.AbstractReparametrised"
         )
-    adaptation = speed_measure(optimiser, learning_rate, target_acceptance, beta_rate)
-    return Sampler("gad", Partial(_kernel, proposal), adaptation, num_warmup=20_000)
+    adaptation = speed_measure(
+        optimiser,
+        learning_rate,
+        target_acceptance,
+        beta_rate,
+        beta_cap=beta_cap,
+        relative=relative,
+        diagonal_floor=diagonal_floor,
+        safeguards=safeguards,
+        gain=gain,
+    )
+    return Sampler("gad", Partial(_kernel, proposal), for_ever(adaptation, adapt_for_ever), num_warmup=20_000)
 
 
 def _kernel(proposal, n, learned):

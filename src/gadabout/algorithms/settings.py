@@ -7,10 +7,25 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from gadabout.adaptations import AbstractAdaptation, ForEver, NoAdaptation, Optimiser, RMSprop, SpeedMeasure
+from gadabout.adaptations import (
+    AbstractAdaptation,
+    ForEver,
+    Gain,
+    NoAdaptation,
+    Optimiser,
+    PowerGain,
+    RMSprop,
+    SpeedMeasure,
+)
 from gadabout.checks import check_positive, check_probability
 from gadabout.factors import Cholesky, Diagonal, FactorKind, Scaled, isotropic, of_kind
 from gadabout.sampler import Learned, Sampler, known_factor
+
+PAPER: dict[str, Any] = {"relative": False, "diagonal_floor": 1e-3, "beta_cap": None, "safeguards": False, "gain": None}
+"""Algorithm 1 as the paper ran it: L in units of x, no ceiling on β, nothing clipped, constant rates."""
+
+FADING = PowerGain(2_000**0.6, 0.6, 2_000)
+"""γ_k = (1 + k/2000)^(−0.6): 1 at first, a quarter after the default warm-up of 20,000"""
 
 
 def probability(argument: str, value: float) -> Float[Array, ""]:
@@ -60,13 +75,28 @@ def for_ever(adaptation: AbstractAdaptation, adapt_for_ever: bool) -> AbstractAd
 
 
 def speed_measure(
-    optimiser: Optimiser | None, learning_rate: float, target_acceptance: float, beta_rate: float
+    optimiser: Optimiser | None,
+    learning_rate: float,
+    target_acceptance: float,
+    beta_rate: float,
+    *,
+    beta_cap: float | None,
+    relative: bool,
+    diagonal_floor: float,
+    safeguards: bool,
+    gain: Gain | None,
 ) -> SpeedMeasure:
     """Algorithm 1's adaptation with the paper's RMSprop, or with an optimiser in its place."""
+    off: dict[str, Any] = {} if safeguards else {"gradient_clip": None, "patience": None}
     return SpeedMeasure(
         RMSprop(positive("learning_rate", learning_rate)) if optimiser is None else optimiser,
         probability("target_acceptance", target_acceptance),
         positive("beta_rate", beta_rate),
+        diagonal_floor=positive("diagonal_floor", diagonal_floor),
+        beta_cap=optional_positive("beta_cap", beta_cap),
+        relative=relative,
+        gain=gain,
+        **off,
     )
 
 

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from gadabout import targets
-from gadabout.algorithms import gad_mala
+from gadabout.algorithms import PAPER, gad_mala
 from gadabout.api import sample
 
 ETA, ALPHA, RHO_BETA, FLOOR, BETA_FLOOR = 1.5e-4, 0.55, 0.02, 1e-3, 1e-4
@@ -39,7 +39,7 @@ def _propose(log_density: Callable, data: Any, key: Any, s: ByHand) -> tuple:
     w_y = grad @ s.L
     backward = 0.5 * (s.w + w_y) + noise
     log_ratio = logp - s.logp - 0.5 * (backward @ backward - noise @ noise)
-    accepted = jnp.log(jax.random.uniform(accept_key)) < log_ratio
+    accepted = -jax.random.exponential(accept_key) <= log_ratio
     moved = tuple(jnp.where(accepted, new, old) for new, old in zip((y, logp, grad, w_y), s[:4], strict=True))
     seen = (moved[0], moved[1], jnp.exp(jnp.minimum(0, log_ratio)), accepted, s.beta)
     return moved, seen, s.grad - grad, 0.5 * (s.w - w_y) + noise, log_ratio, accepted
@@ -89,7 +89,7 @@ def by_house(problem: targets.Problem, seed: int, iterations: int) -> dict[str, 
     """The same of `sample()` with its default sampler, records and chunks, one chain."""
     tree = sample(
         problem,
-        sampler=gad_mala(),
+        sampler=gad_mala(learning_rate=ETA, **PAPER),
         seed=seed,
         num_chains=1,
         num_warmup=iterations,

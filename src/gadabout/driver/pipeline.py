@@ -127,12 +127,17 @@ class Pipeline:
         self._judge(chunk, kept)
         gradients = int(np.sum(np.asarray(chunk.tally.gradient_evaluations), dtype=np.int64))
         self.clock("warmup" if segment.warmup else "sampling")
-        iterations, gradients = self.account.iterations + chunk.length, self.account.gradient_evaluations + gradients
-        self.account = replace(self.account, iterations=iterations, gradient_evaluations=gradients)
+        gradients = self.add(chunk.length, gradients)
         acceptance = float(np.mean(np.asarray(chunk.tally.acceptance))) / chunk.length
         since, speed = time.perf_counter() - self.began, chunk.length / elapsed
         for observer in self.observers:
             observer(Progress(segment.stage, done, segment.total, acceptance, gradients, since, speed))
+
+    def add(self, iterations: int, gradients: int) -> int:
+        """Adds work to the account; returns all gradients so far."""
+        iterations, gradients = self.account.iterations + iterations, self.account.gradient_evaluations + gradients
+        self.account = replace(self.account, iterations=iterations, gradient_evaluations=gradients)
+        return gradients
 
     def clock(self, name: str) -> None:
         """Puts the time since the last call to an account: "compile", "warmup" or "sampling"."""

@@ -96,14 +96,15 @@ class Services:
         run, half = self.start(sampler, warm), max(2, num_iterations // 2)
         parts, gradients, fields = [], 0, (loop.POSITION,)
         for adapt in (True, False):
-            done, segment = 0, Segment("choose", 0, half, half, adapt, True)
+            done, gradients, segment = 0, 0, Segment("choose", 0, half, half, adapt, True)
             room = loop.buffer_length(self.records.offered(sampler, self.target, run, adapt, fields))
             while done < half:
                 run, chunk = self.pipeline.send(sampler, run, segment, min(room, half - done), fields, 1)
                 done += chunk.length
+                gradients += int(np.sum(np.asarray(chunk.tally.gradient_evaluations)))
                 if not adapt:
                     parts.append(np.array(chunk.buffer[loop.POSITION])[: chunk.length])
-                    gradients += int(np.sum(np.asarray(chunk.tally.gradient_evaluations)))
+            self.pipeline.add(half, gradients)
             if adapt:
                 run = self.settle(sampler, loop.end_window(sampler, run, sampler.adaptation.ending(1, 1)))
         draws = np.concatenate(parts)

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from gadabout import plotting
-from gadabout.algorithms import gad_mala, gad_rwm
+from gadabout.algorithms import PAPER, gad_mala, gad_rwm
 from gadabout.experiments import likeness
 from gadabout.experiments.methods import Method
 from gadabout.experiments.published import FIGURE_1_BETA, FIGURE_1_EIGENVALUES
@@ -21,9 +21,7 @@ FLAT, SMOOTH = "correlated-2d", "gp-51d"
 def run(session: Session) -> Outcome:
     """gadRWM at two target acceptance rates over 24 seeds, and one long run of gadMALAf."""
     rates = {rate: session.shortened(_flat(rate)) for rate in FIGURE_1_BETA}
-    smooth = session.shortened(
-        Method("gadMALAf", lambda: gad_mala(learning_rate=1e-3), 200_000, 1_000, num_repeats=1, keep_factor=True)
-    )
+    smooth = session.shortened(_smooth())
     seeds = session.repeats or SEEDS
     session.complete("figure1", [*((FLAT, method) for method in rates.values()), (SMOOTH, smooth)], seeds)
     repeats = {rate: session.found(FLAT, method, seeds) for rate, method in rates.items()}
@@ -40,9 +38,14 @@ def run(session: Session) -> Outcome:
 
 
 def _flat(rate: float) -> Method:
-    recipe = lambda: gad_rwm(target_acceptance=rate, learning_rate=5e-4)
+    recipe = lambda: gad_rwm(target_acceptance=rate, learning_rate=5e-4, **PAPER)
     label = f"gadRWM, target acceptance {rate}"
     return Method(label, recipe, num_draws=1_000, together=True, start_at_zero=True, keep_factor=True)
+
+
+def _smooth() -> Method:
+    recipe = lambda: gad_mala(learning_rate=1e-3, **PAPER)
+    return Method("gadMALAf", recipe, 200_000, 1_000, num_repeats=1, keep_factor=True)
 
 
 def _covariance(repeat: Repeat) -> np.ndarray:

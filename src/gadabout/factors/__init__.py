@@ -1,6 +1,6 @@
 """Factors L of a covariance Σ = L Lᵀ: the one way in which proposals hold scales and correlations."""
 
-from gadabout.factors.base import AbstractFactor, LowerOuter, pooled_sum
+from gadabout.factors.base import AbstractFactor, LowerOuter, pooled_sum, safe_norm
 from gadabout.factors.cholesky import Cholesky
 from gadabout.factors.diagonal import Diagonal
 from gadabout.factors.kinds import FactorKind, isotropic, of_kind
@@ -20,4 +20,5 @@ __all__ = [
     "isotropic",
     "of_kind",
     "pooled_sum",
+    "safe_norm",
 ]

@@ -43,8 +43,23 @@ class AbstractFactor(eqx.Module):
         """
         return eqx.filter_grad(lambda factor: u @ factor.mul(v))(self)
 
-    def floor(self, lowest: Float[Array, ""]) -> Self:
-        """The factor with its scales kept at or above `lowest`; itself where they are no parameters of their own."""
+    def floor(self, lowest: Float[Array, ""], relative: bool = False) -> Self:
+        """The factor with its scales at or above `lowest`, or `lowest` of `units()` where `relative` is set.
+
+        Itself where scales are no parameters of their own.
+        """
+        return self
+
+    def units(self) -> Self:
+        """The unit in which each parameter is learned, as a factor of the same kind; a change by one is large.
+
+        Leaves broadcast against the parameters; one that goes with a `LowerOuter` has the shape (n, 1) or none. Units
+        that scale as the coordinates of x do make learning free of units of x. By default 1, as befits logarithms.
+        """
+        return jax.tree.map(lambda leaf: jnp.ones((), leaf.dtype), eqx.filter(self, eqx.is_inexact_array))
+
+    def growth(self) -> Self:
+        """The direction in parameters along which L grows as a whole: by default they themselves, in proportion."""
         return self
 
     def scales(self) -> Float[Array, " scales"]:
@@ -68,11 +83,37 @@ class AbstractFactor(eqx.Module):
         """A factor of this kind with L Lᵀ = covariance, as nearly as it can; itself where rounding leaves no root."""
 
 
+def as_unit(size: Array) -> Array:
+    """A size as a unit: never so small that its square underflows."""
+    return jnp.maximum(size, jnp.sqrt(jnp.finfo(size.dtype).tiny))
+
+
+def row_norms(matrix: Float[Array, "n n"]) -> Float[Array, "n 1"]:
+    """The norm of each row of L: the standard deviation of its coordinate under L Lᵀ."""
+    return as_unit(jnp.linalg.norm(matrix, axis=1, keepdims=True))
+
+
+def safe_norm(x: Float[Array, "..."]) -> Float[Array, ""]:
+    """The Euclidean norm of all entries, without the overflow of their squares."""
+    top = jnp.max(jnp.abs(x))
+    return top * jnp.sqrt(jnp.sum((x / jnp.where(top > 0, top, 1)) ** 2))
+
+
 class LowerOuter(eqx.Module):
     """The lower triangle of u vᵀ, not yet multiplied out."""
 
     u: Float[Array, "*chains n"]
     v: Float[Array, "*chains n"]
+
+    def __mul__(self, unit: Float[Array, "*n 1"]) -> "LowerOuter":
+        """Its rows times their units."""
+        return LowerOuter(self.u * (unit[:, 0] if unit.ndim else unit), self.v)
+
+    def clipped(self, largest: Float[Array, ""]) -> "LowerOuter":
+        """u vᵀ times a number of at most 1, so that its norm is at most `largest`; u vᵀ itself may overflow."""
+        u, v, norms = self.u, self.v, (safe_norm(self.u), safe_norm(self.v))
+        beyond = norms[0] * norms[1] > largest
+        return LowerOuter(jnp.where(beyond, u / norms[0] * largest, u), jnp.where(beyond, v / norms[1], v))
 
     def sum(self) -> Float[Array, "n n"]:
         """Σ_c u_c v_cᵀ over the leading chain axis, lower triangle: one product, not one matrix per chain."""

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from gadabout.factors.base import AbstractFactor, LowerOuter
+from gadabout.factors.base import AbstractFactor, LowerOuter, row_norms
 
 
 class Cholesky(AbstractFactor):
@@ -36,7 +36,12 @@ class Cholesky(AbstractFactor):
     def outer(self, u, v):
         return Cholesky(LowerOuter(u, v))  # pyright: ignore[reportArgumentType]
 
-    def floor(self, lowest):
+    def units(self):
+        """The norm of each row."""
+        return Cholesky(row_norms(self.matrix))
+
+    def floor(self, lowest, relative=False):
+        lowest = lowest * self.units().matrix if relative else lowest
         on_diagonal = jnp.eye(self.dim, dtype=bool)
         return Cholesky(jnp.where(on_diagonal, jnp.maximum(self.matrix, lowest), self.matrix))
 

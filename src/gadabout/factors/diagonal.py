@@ -5,7 +5,7 @@ from typing import Self
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from gadabout.factors.base import AbstractFactor
+from gadabout.factors.base import AbstractFactor, as_unit
 
 
 class Diagonal(AbstractFactor):
@@ -32,8 +32,12 @@ class Diagonal(AbstractFactor):
     def outer(self, u, v):
         return Diagonal(u * v)
 
-    def floor(self, lowest):
-        return Diagonal(jnp.maximum(self.scale, lowest))
+    def floor(self, lowest, relative=False):
+        return Diagonal(jnp.maximum(self.scale, lowest * self.units().scale if relative else lowest))
+
+    def units(self):
+        """Each standard deviation itself: steps are relative, as those of its logarithm."""
+        return Diagonal(as_unit(jnp.abs(self.scale)))
 
     def scales(self):
         return self.scale

@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from gadabout.factors.base import AbstractFactor
+from gadabout.factors.base import AbstractFactor, as_unit
 
 
 class LowRank(AbstractFactor):
@@ -37,8 +37,18 @@ class LowRank(AbstractFactor):
     def log_det(self):
         return jnp.sum(jnp.log(self.scale)) + jnp.linalg.slogdet(self._small())[1]
 
-    def floor(self, lowest):
+    def floor(self, lowest, relative=False):
+        lowest = lowest * self.units().scale if relative else lowest
         return LowRank(jnp.maximum(self.scale, lowest), self.left, self.right)
+
+    def units(self):
+        """Each of the scales itself; U and V have none."""
+        one = jnp.ones((), self.scale.dtype)
+        return LowRank(as_unit(jnp.abs(self.scale)), one, one)
+
+    def growth(self):
+        """The scales alone, in proportion."""
+        return LowRank(self.scale, jnp.zeros_like(self.left), jnp.zeros_like(self.right))
 
     def scales(self):
         return jnp.append(self.scale, jnp.abs(jnp.linalg.det(self._small())))

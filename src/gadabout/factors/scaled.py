@@ -3,7 +3,7 @@
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from gadabout.factors.base import AbstractFactor
+from gadabout.factors.base import AbstractFactor, as_unit
 
 
 class Scaled(AbstractFactor):
@@ -31,8 +31,11 @@ class Scaled(AbstractFactor):
     def outer(self, u, v):
         return Scaled(u @ self.base.mul(v), self.base.outer(self.multiplier * u, v))
 
-    def floor(self, lowest):
-        return Scaled(self.multiplier, self.base.floor(lowest))
+    def floor(self, lowest, relative=False):
+        return Scaled(self.multiplier, self.base.floor(lowest, relative))
+
+    def units(self):
+        return Scaled(as_unit(jnp.abs(self.multiplier)), self.base.units())
 
     def scales(self):
         return jnp.append(self.base.scales(), self.multiplier)

@@ -3,7 +3,7 @@
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from gadabout.factors.base import AbstractFactor
+from gadabout.factors.base import AbstractFactor, row_norms
 
 
 class SquareRoot(AbstractFactor):
@@ -26,6 +26,10 @@ class SquareRoot(AbstractFactor):
 
     def log_det(self):
         return jnp.linalg.slogdet(self.matrix)[1]
+
+    def units(self):
+        """The norm of each row."""
+        return SquareRoot(row_norms(self.matrix))
 
     def dense(self):
         return self.matrix

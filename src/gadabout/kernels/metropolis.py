@@ -11,9 +11,11 @@ from gadabout.proposals import AbstractProposal, AbstractReparametrised, renew_c
 class Metropolis(AbstractKernel):
     r"""Proposes y and accepts it with probability $\min\{1, \pi(y)q(x|y) / \pi(x)q(y|x)\}$ (paper, equation 1).
 
-    A proposal whose log density, gradient or log-ratio is not finite is rejected and counted as `nonfinite`. Where
-    `learn` is set, the proposal's pullback of the log-ratio is handed on in the info: an adaptation that calls it needs
-    no evaluation of the target of its own, and where nobody calls it the compiler drops it.
+    y is accepted where $-E \le$ the log-ratio, E ~ Exponential(1). The same in law, log U is −∞ once in 2²³ draws of
+    float32 and would then accept anything. A proposal whose log density or gradient is not finite, or whose log-ratio
+    is −∞ or not a number, is rejected and counted as `nonfinite`. Where `learn` is set, the proposal's pullback of the
+    log-ratio is handed on in the info: an adaptation that calls it needs no evaluation of the target of its own, and
+    where nobody calls it the compiler drops it.
 
     A proposal that does not look at where the chain stands says by its `block` how many of them are evaluated at once.
     """
@@ -60,9 +62,9 @@ class Metropolis(AbstractKernel):
     def _judged(self, key, noise, here, there, log_q, pullback):
         """The state after y was accepted or not, and the info."""
         log_ratio = there.logp - here.logp + log_q
-        finite = there.finite & ~jnp.isnan(log_ratio)
+        finite = there.finite & (log_ratio > -jnp.inf)  # false for NaN, too
         log_ratio = jnp.where(finite, log_ratio, -jnp.inf)
-        accepted = -jax.random.exponential(key, dtype=log_ratio.dtype) < log_ratio
+        accepted = -jax.random.exponential(key, dtype=log_ratio.dtype) <= log_ratio
         after = jax.tree.map(lambda new, old: jnp.where(accepted, new, old), there, here)
         rate = jnp.exp(jnp.minimum(0, log_ratio))
         statistics = self.proposal.record(noise, here, log_ratio)
