@@ -84,6 +84,10 @@ class AbstractAdaptation(eqx.Module):
         choose = lambda new, old: jnp.where(ending, new, old) if eqx.is_array(old) else old
         return jax.tree.map(choose, finished, (kernel, memory, states))
 
+    def verdict(self, memory: PyTree, kernel: AbstractKernel) -> dict[str, Array]:
+        """What the end of a warm-up should be judged by, such as bounds that were met; nothing by default."""
+        return {}
+
     def while_drawing(self) -> "AbstractAdaptation":
         """What of it goes on while draws are kept, with a memory of the same form."""
         from gadabout.adaptations.together import Still  # the one thing that this file asks of those built on it

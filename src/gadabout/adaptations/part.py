@@ -73,6 +73,10 @@ class OfPart(AbstractAdaptation):
     def end(self, memory, kernel: Any, states, ending):
         return self._on_part(self.adaptation.end, memory, kernel, states, ending)
 
+    def verdict(self, memory, kernel: Any):
+        found = self.adaptation.verdict(memory[0], kernel.kernels[self.index])
+        return {f"{name}_{self.index}": value for name, value in found.items()}
+
     def while_drawing(self):
         return OfPart(self.index, self.adaptation.while_drawing())
 

@@ -153,6 +153,9 @@ class Reprojection(AbstractAdaptation):
         kernel, wrapped, states, kappa, nu = jax.tree.map(choose, stay, back)
         return kernel, ReprojectionMemory(wrapped, kappa, nu, memory.home, memory.starts), states
 
+    def verdict(self, memory, kernel):
+        return self.wrapped.verdict(memory.wrapped, kernel)
+
     def window_ends(self, length):
         return self.wrapped.window_ends(length)
 

@@ -91,6 +91,9 @@ class ForEver(AbstractAdaptation):
     def end(self, memory, kernel, states, ending):
         return self.adaptation.end(memory, kernel, states, ending)
 
+    def verdict(self, memory, kernel):
+        return self.adaptation.verdict(memory, kernel)
+
 
 class Together(AbstractAdaptation):
     """Several adaptations of one kernel, each with its own part of θ, one after another."""
@@ -138,6 +141,10 @@ class Together(AbstractAdaptation):
 
     def end(self, memory, kernel, states, ending):
         return self._fold("end", memory, kernel, states, ending)
+
+    def verdict(self, memory, kernel):
+        each = (part.verdict(m, kernel) for part, m in zip(self.parts, memory, strict=True))
+        return {name: value for found in each for name, value in found.items()}
 
     def while_drawing(self) -> Self:
         return Together(tuple(part.while_drawing() for part in self.parts))  # pyright: ignore[reportReturnType]

@@ -66,7 +66,7 @@ def to_datatree(engine: Engine, ending: Ending, model: AbstractModel, attributes
         "gradient_evaluations": account.gradient_evaluations,
         "ending": type(ending).__name__.lower(),
         "interrupted": isinstance(ending, Interrupted),
-        "warnings": warnings_of(ending, stats or {}),
+        "warnings": warnings_of(ending, stats or {}) + bounds_met(engine.verdict()),
     }
     return tree
 
@@ -101,6 +101,20 @@ def warnings_of(ending: Ending, stats: dict[str, np.ndarray]) -> list[str]:
         if count:
             found.append(f"{count} of {stats[name].size} proposals in the sampling stage were {name}: {remedy}")
     return found
+
+
+BOUNDS = {
+    "beta_at_cap": "β, the weight of the entropy, ended at its ceiling: proposals can still grow; use more warm-up",
+    "beta_at_floor": "β, the weight of the entropy, ended at its floor: too little is accepted; use more warm-up",
+    "factor_at_floor": "the learned factor ended at its floor: a direction has collapsed, or the density has "
+    "a very narrow one; look at the smallest ESS, use a larger `scale`, or another start",
+}
+
+
+def bounds_met(verdict: dict[str, np.ndarray]) -> list[str]:
+    """What a reader must know of how learning ended; keys may have the number of a part after their name."""
+    met = [name for name, value in verdict.items() if np.any(value)]
+    return [message for bound, message in BOUNDS.items() if any(name.startswith(bound) for name in met)]
 
 
 def _learned(engine: Engine) -> "xr.Dataset":

@@ -7,6 +7,7 @@ from dataclasses import replace
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Key, PyTree
 
 from gadabout.driver import loop
@@ -117,6 +118,13 @@ class Engine(Services):
                 run = self.end_window(sampler, copied, sampler.adaptation.ending(1, 1))
             run = self.settle(sampler, run)
         return run.pools.kernel
+
+    def verdict(self) -> dict[str, np.ndarray]:
+        """What the adaptation says of its end, an entry for each pool; nothing where it did not get so far."""
+        if not isinstance(self.progress, loop.Run) or not self.settings.num_warmup or isinstance(self._acting(), Learn):
+            return {}
+        found = loop.verdict(self.sampler, self.progress)
+        return {name: np.asarray(value) for name, value in found.items()}
 
     @property
     def sampler(self) -> Sampler:

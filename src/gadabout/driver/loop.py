@@ -72,6 +72,12 @@ def settle(sampler: Sampler, run: Run) -> Run:
     return Run(eqx.filter_vmap(sampler.settle)(run.pools), run.chain_keys, run.t)
 
 
+@eqx.filter_jit
+def verdict(sampler: Sampler, run: Run) -> dict[str, Array]:
+    """What the adaptation of each pool says of its end."""
+    return eqx.filter_vmap(lambda pool: sampler.adaptation.verdict(pool.memory, pool.kernel))(run.pools)
+
+
 def _keys(run: Run, t: Array) -> Key[Array, "pools chains"]:
     return jax.vmap(jax.vmap(lambda key: jax.random.fold_in(key, t)))(run.chain_keys)
 
