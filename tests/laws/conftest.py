@@ -11,7 +11,6 @@ def quick_to_compile(request):
     The other laws, and all tests elsewhere, run what users run.
     """
     quick = request.module.__name__.rpartition(".")[2] in ("test_run_laws", "test_device_laws", "test_composition_laws")
-    before = jax.config.jax_disable_most_optimizations
     jax.config.update("jax_disable_most_optimizations", quick)
     yield
-    jax.config.update("jax_disable_most_optimizations", before)
+    jax.config.update("jax_disable_most_optimizations", False)

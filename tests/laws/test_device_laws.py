@@ -10,6 +10,7 @@ import gadabout as gad
 from gadabout.adaptations import DualAveraging, ForEver, NoAdaptation, OfPart, Reprojection, Together, WindowedFactor
 from gadabout.driver import loop
 from gadabout.driver.loop import CHAINS
+from gadabout.sampler import theta_by_name
 from tests.laws import law_target
 from tests.laws.registry import SAMPLERS, UNADJUSTED
 from tests.laws.test_driver_laws import FIELDS, begin
@@ -34,10 +35,7 @@ def is_unstable(name):
 
 
 def advanced(name, mesh, adapt, pooled=True, iterations=ITERATIONS):
-    """A run and its records; where it begins unstable, after 200 iterations on one device."""
     target, run = begin(ALL[name], NUM_CHAINS, pooled)
-    if adapt and is_unstable(name):
-        run, *_ = loop.advance(ALL[name], target, run, 200, 1, adapt, FIELDS)
     run = loop.lay(run, mesh)
     run, buffer, _ = loop.advance(ALL[name], target, run, iterations, 1, adapt, FIELDS, mesh=mesh)
     return run, {field: np.asarray(rows)[:iterations] for field, rows in buffer.items()}
@@ -70,14 +68,30 @@ def calls(adaptation):
     return 1 + calls(adaptation.rule) if isinstance(adaptation, WindowedFactor) else 1
 
 
+def close(one, four):
+    """Whether two runs, or records, are the same to 1e-10."""
+    for a, b in zip(jax.tree.leaves(one), jax.tree.leaves(four), strict=True):
+        np.testing.assert_allclose(np.asarray(b), np.asarray(a), rtol=1e-10, atol=1e-10)
+
+
 @every_sampler
 def test_four_devices_make_the_chains_of_one(name, mesh):
-    """Over the first 50 iterations, learning, to 1e-10: later a decision may flip by rounding."""
-    (one, alone), (four, shared) = advanced(name, None, True), advanced(name, mesh, True)
-    np.testing.assert_allclose(shared[loop.POSITION], alone[loop.POSITION], rtol=1e-10, atol=1e-10)
-    np.testing.assert_array_equal(shared["accepted"], alone["accepted"])
-    for a, b in zip(jax.tree.leaves(one.pools.kernel), jax.tree.leaves(four.pools.kernel), strict=True):
-        np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-10)
+    """Over the first 50 iterations, learning, to 1e-10: later a decision may flip by rounding.
+
+    Dual averaging begins at ten times its step size, where rounding grows a hundredfold an iteration. There each of the
+    50 iterations begins where one device has got to.
+    """
+    if not is_unstable(name):
+        (one, alone), (four, shared) = advanced(name, None, True), advanced(name, mesh, True)
+        close((alone, theta_by_name(one.pools.kernel)), (shared, theta_by_name(four.pools.kernel)))
+        return
+    sampler, (target, run) = ALL[name], begin(ALL[name], NUM_CHAINS)
+    for _ in range(ITERATIONS):
+        copied = jax.tree.map(lambda leaf: jnp.copy(leaf) if isinstance(leaf, jax.Array) else leaf, run)
+        four, shared, _ = loop.advance(sampler, target, loop.lay(copied, mesh), 1, 1, True, FIELDS, mesh=mesh)
+        run, alone, _ = loop.advance(sampler, target, run, 1, 1, True, FIELDS)
+        first = lambda buffer: {field: rows[0] for field, rows in buffer.items()}
+        close((first(alone), theta_by_name(run.pools.kernel)), (first(shared), theta_by_name(four.pools.kernel)))
 
 
 @every_sampler
@@ -97,7 +111,7 @@ def test_the_compiled_program_talks_no_more_than_it_says(name, mesh):
     assert collectives(compiled(False)) == 0
 
 
-@pytest.mark.parametrize("name", ["gad-mala", "nuts", "haario"])
+@pytest.mark.parametrize("name", ["gad-mala", "fisher-mala", "haario"])
 def test_chains_that_learn_alone_never_talk(name, mesh):
     """Adaptation per chain: the same bits as on one device, chain by chain, to rounding."""
     (_, alone), (_, shared) = advanced(name, None, True, pooled=False), advanced(name, mesh, True, pooled=False)

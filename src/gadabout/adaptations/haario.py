@@ -13,7 +13,7 @@ from gadabout.adaptations.gains import Gain
 from gadabout.factors import LowerOuter
 
 
-class Moments(eqx.Module):
+class MeanAndCovariance(eqx.Module):
     """θ = (μ, Γ), and the number of updates made, the index of the gain sequence."""
 
     mean: Float[Array, " n"]
@@ -56,7 +56,7 @@ class Haario(AbstractAdaptation):
 
     def init(self, kernel, states):
         L = self.where(kernel).matrix
-        return Moments(jnp.mean(jax.vmap(kernel.position)(states), 0), L @ L.T, jnp.asarray(0))
+        return MeanAndCovariance(jnp.mean(jax.vmap(kernel.position)(states), 0), L @ L.T, jnp.asarray(0))
 
     def observe(self, memory, kernel, transition):
         return kernel.position(transition.after), {}
@@ -74,7 +74,7 @@ class Haario(AbstractAdaptation):
         covariance = memory.covariance + gamma * (squares - memory.covariance)
         factor = self.where(kernel).fitted(covariance + self.regularisation * jnp.eye(len(mean)))
         kernel = eqx.tree_at(self.where, kernel, factor)
-        return kernel, Moments(mean, covariance, memory.count + 1), states
+        return kernel, MeanAndCovariance(mean, covariance, memory.count + 1), states
 
 
 class GlobalScale(AbstractAdaptation):

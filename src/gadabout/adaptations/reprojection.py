@@ -146,12 +146,18 @@ class Reprojection(AbstractAdaptation):
 
         new_kernel, new_states = self.reset(home, kernel, states)
         _, all_new_states = self.reset(Home(memory.home, all_starts), kernel, all_states)
-        begun = _advanced(self.wrapped.init(new_kernel, all_new_states), kappa + 1)
+        begun = _advanced(self._begun(new_kernel, new_states, all_new_states), kappa + 1)
         stay = (kernel, wrapped, states, kappa, memory.nu + 1)
         back = (new_kernel, begun, new_states, kappa + 1, jnp.zeros_like(memory.nu))
         choose = lambda a, b: jnp.where(inside, a, b)
         kernel, wrapped, states, kappa, nu = jax.tree.map(choose, stay, back)
         return kernel, ReprojectionMemory(wrapped, kappa, nu, memory.home, memory.starts), states
+
+    def _begun(self, kernel: AbstractKernel, states: PyTree, all_states: PyTree) -> PyTree:
+        """The wrapped memory anew: from all chains, but for what belongs to the chains at hand."""
+        per_chain = lambda node: isinstance(node, PerChain)
+        from_all, own = (self.wrapped.init(kernel, each) for each in (all_states, states))
+        return jax.tree.map(lambda a, b: b if per_chain(b) else a, from_all, own, is_leaf=per_chain)
 
     def verdict(self, memory, kernel):
         return self.wrapped.verdict(memory.wrapped, kernel)

@@ -5,7 +5,20 @@ from typing import Any, Self
 from gadabout.adaptations.base import AbstractAdaptation
 
 
-class Still(AbstractAdaptation):
+class AbstractStandstill(AbstractAdaptation):
+    """Nothing is observed and nothing moves."""
+
+    def observe(self, memory, kernel, transition):
+        return (), {}
+
+    def pool(self, memory, kernel, evidence, chains):
+        return ()
+
+    def update(self, memory, kernel, states, pooled):
+        return kernel, memory, states
+
+
+class Still(AbstractStandstill):
     """An adaptation that stands still: its memory is kept as it is."""
 
     adaptation: AbstractAdaptation
@@ -13,30 +26,12 @@ class Still(AbstractAdaptation):
     def init(self, kernel, states):
         return self.adaptation.init(kernel, states)
 
-    def observe(self, memory, kernel, transition):
-        return (), {}
 
-    def pool(self, memory, kernel, evidence, chains):
-        return ()
-
-    def update(self, memory, kernel, states, pooled):
-        return kernel, memory, states
-
-
-class NoAdaptation(AbstractAdaptation):
+class NoAdaptation(AbstractStandstill):
     """Nothing is learned: θ stays as it was built."""
 
     def init(self, kernel, states):
         return ()
-
-    def observe(self, memory, kernel, transition):
-        return (), {}
-
-    def pool(self, memory, kernel, evidence, chains):
-        return ()
-
-    def update(self, memory, kernel, states, pooled):
-        return kernel, memory, states
 
 
 class ForEver(AbstractAdaptation):

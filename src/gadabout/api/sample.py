@@ -5,6 +5,7 @@ import time
 import warnings
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import jax
@@ -18,6 +19,7 @@ from gadabout.api.save import check_destination, save
 from gadabout.api.warm import last_positions, layout_from, learned_from, suited
 from gadabout.checks import check_function, check_one_of, check_whole
 from gadabout.driver import (
+    Ending,
     Engine,
     Failed,
     Interrupted,
@@ -36,6 +38,8 @@ from gadabout.schedule import Plan
 
 if TYPE_CHECKING:
     import xarray as xr
+
+PACKAGE = str(Path(__file__).parents[1])
 
 
 def sample(
@@ -131,13 +135,17 @@ def sample(
     if isinstance(ending, Interrupted) and engine.pipeline.account.iterations == 0:
         raise KeyboardInterrupt
     account = {"seed": seed, **_plain(settings, adapt), "seconds_total": time.perf_counter() - began}
-    tree = to_datatree(engine, ending, model, account)
+    return _told(to_datatree(engine, ending, model, account), ending, destination)
+
+
+def _told(tree: "xr.DataTree", ending: Ending, destination: Path | None) -> "xr.DataTree":
+    """The result, saved if that is wanted; what is to be said of it is said."""
     if destination is not None:
         save(tree, destination)
     if isinstance(ending, Failed):
         raise RunStopped(ending.reason, tree)
     for message in tree.attrs["warnings"]:
-        warnings.warn(message, stacklevel=2)
+        warnings.warn(message, skip_file_prefixes=(PACKAGE,))  # the line of the user's own file
     return tree
 
 

@@ -133,8 +133,8 @@ class Engine(Services):
         return last[min(self.choice, len(last) - 1)]
 
     def _acting(self) -> AbstractStage:
-        stage = self.plan.stages[self.stage]
-        return getattr(stage, "stages", (stage,) * (self.choice + 1))[self.choice]
+        either = self.plan.stages[self.stage].alternatives
+        return either[min(self.choice, len(either) - 1)]
 
     def _restore(self, checkpoint: Checkpoint) -> None:
         """Puts the run where a checkpoint was taken."""

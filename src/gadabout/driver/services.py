@@ -14,7 +14,7 @@ from gadabout.driver.pipeline import Pipeline, Segment, Settings
 from gadabout.driver.records import Records
 from gadabout.driver.search import Starts, find_start
 from gadabout.sampler import Learned, Sampler
-from gadabout.schedule import AbstractStage, Hold, Learn, Plan, Warm, lengths
+from gadabout.schedule import AbstractStage, AbstractWarmup, Plan, Warm, lengths
 from gadabout.target import Target
 
 
@@ -45,8 +45,7 @@ class Services:
 
     def share_of_warmup(self, stage: AbstractStage) -> int:
         """Iterations of a stage of warm-up."""
-        stages = [getattr(each, "stages", (each,)) for each in self.plan.stages]
-        warm = [group for group in stages if isinstance(group[0], Learn | Hold)]
+        warm = [each.alternatives for each in self.plan.stages if isinstance(each.alternatives[0], AbstractWarmup)]
         each = lengths([group[0].share for group in warm], self.settings.num_warmup)  # pyright: ignore
         return next(length for group, length in zip(warm, each, strict=True) if any(one is stage for one in group))
 

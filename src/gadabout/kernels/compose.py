@@ -64,7 +64,7 @@ class AbstractComposite(AbstractKernel):
         return int(self.order > 0 and kernel.order == 0)
 
 
-class Outcome(eqx.Module):
+class PartOutcome(eqx.Module):
     """What every part tells of its transition, whatever else it tells."""
 
     acceptance_rate: Float[Array, ""]
@@ -73,7 +73,7 @@ class Outcome(eqx.Module):
     gradient_evaluations: Int[Array, ""]
 
     @classmethod
-    def of(cls, info: AbstractInfo, kernel: AbstractKernel, again: int) -> "Outcome":
+    def of(cls, info: AbstractInfo, kernel: AbstractKernel, again: int) -> "PartOutcome":
         """What the info of one part holds of it; `again` counts the gradients that the composite adds."""
         counted = info.gradient_evaluations
         counted = kernel.gradient_evaluations(False) if counted is None else counted
@@ -81,7 +81,9 @@ class Outcome(eqx.Module):
         return cls(rate, jnp.asarray(info.accepted), jnp.asarray(info.finite), jnp.asarray(counted, int) + again)
 
 
-def summary(outcomes: Outcome, after: Point, parts: tuple[Transition, ...] = (), counted: bool = True) -> CompositeInfo:
+def summary(
+    outcomes: PartOutcome, after: Point, parts: tuple[Transition, ...] = (), counted: bool = True
+) -> CompositeInfo:
     """The info of a composite from the outcomes of its parts, stacked: mean rate, any acceptance, all finite.
 
     Statistics of the parts of a fixed order are kept under their names with the part's number after them. `counted`
@@ -126,7 +128,7 @@ class Cycle(AbstractComposite):
             after, info = kernel.step(keys[index + 1], before, target)
             parts.append(Transition(before, after, info))
             state = self.leave(after, target)
-        each = (Outcome.of(part.info, k, self._again(k)) for part, k in zip(parts, self.kernels, strict=True))
+        each = (PartOutcome.of(part.info, k, self._again(k)) for part, k in zip(parts, self.kernels, strict=True))
         outcomes = jax.tree.map(lambda *leaves: jnp.stack(leaves), *each)
         counted = any(part.info.gradient_evaluations is not None for part in parts)
         return state, summary(outcomes, state, tuple(parts), counted)
@@ -158,7 +160,7 @@ class Mix(AbstractComposite):
 
 def _switch(
     composite: AbstractComposite, index: Array, bits: Array, impl: Any, here: Point, target: Target
-) -> tuple[Point, Outcome]:
+) -> tuple[Point, PartOutcome]:
     """The transition of the part that a number names; a batched switch copies its operands, hence a key's bits."""
 
     def branch(i):
@@ -167,7 +169,7 @@ def _switch(
             kernel = composite.kernels[i]
             after, info = kernel.step(key, composite.enter(i, here), target)
             there = composite.leave(after, target)
-            return _strong(there), Outcome.of(info, kernel, composite._again(kernel))
+            return _strong(there), PartOutcome.of(info, kernel, composite._again(kernel))
 
         return step
 

@@ -1,0 +1,20 @@
+"""What a run does, as stages in a plan."""
+
+from gadabout.schedule.choose import Choose, Chosen
+from gadabout.schedule.plan import Plan, lengths, plan_of
+from gadabout.schedule.stages import AbstractStage, AbstractWarmup, Draw, Hold, Learn, Search, Warm
+
+__all__ = [
+    "AbstractStage",
+    "AbstractWarmup",
+    "Choose",
+    "Chosen",
+    "Draw",
+    "Hold",
+    "Learn",
+    "Plan",
+    "Search",
+    "Warm",
+    "lengths",
+    "plan_of",
+]

@@ -1,0 +1,41 @@
+"""The stages of a run, one after another."""
+
+import equinox as eqx
+
+from gadabout.sampler import Sampler
+from gadabout.schedule.stages import AbstractStage, AbstractWarmup, Draw, Learn, Search
+
+
+class Plan(eqx.Module):
+    """The stages of a run, one after another; accepted wherever a sampler is named.
+
+    Raises ValueError where the last stage does not draw, or another does, or the shares of warm-up do not sum to 1.
+    """
+
+    stages: tuple[AbstractStage, ...]
+    name: str = eqx.field(static=True, default="plan")
+
+    def __check_init__(self):
+        kinds = [stage.alternatives[0] for stage in self.stages]
+        if not kinds or [isinstance(kind, Draw) for kind in kinds] != [False] * (len(kinds) - 1) + [True]:
+            names = [type(kind).__name__ for kind in kinds]
+            raise ValueError(f"stages: the last stage of a plan, and no other, must be Draw; got {names}")
+        shares = [kind.share for kind in kinds if isinstance(kind, AbstractWarmup)]
+        if any(share < 0 for share in shares) or (shares and abs(sum(shares) - 1) > 1e-9):
+            raise ValueError(f"stages: the shares of warm-up must be at least 0 and sum to 1, got {shares}")
+
+    @property
+    def samplers(self) -> tuple[Sampler, ...]:
+        """All samplers that may run in it; the first of those that make the draws comes last."""
+        return tuple(sampler for stage in self.stages for sampler in stage.samplers)
+
+
+def plan_of(sampler: Sampler | Plan) -> Plan:
+    """A sampler's own plan: to look for starts, to learn, to draw."""
+    return sampler if isinstance(sampler, Plan) else Plan((Search(), Learn(sampler), Draw(sampler)), sampler.name)
+
+
+def lengths(shares: list[float], num_warmup: int) -> list[int]:
+    """Iterations of each stage of warm-up, which add up to `num_warmup`."""
+    ends = [round(num_warmup * sum(shares[: i + 1])) for i in range(len(shares))]
+    return [end - start for start, end in zip([0, *ends], ends, strict=False)]
