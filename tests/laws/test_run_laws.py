@@ -70,7 +70,7 @@ def test_a_run_goes_on_from_any_stop_to_the_same_bits(name):
     whole = engine(name, sink)
     assert isinstance(whole.drive(), Completed)
     expected = records(sink)
-    assert len(sink.kept) > 10
+    assert len(sink.kept) >= 10
     for text, arrays, stored in sink.kept[1::4]:
         json.loads(text)
         assert all(type(array) is np.ndarray and array.dtype != object for array in arrays.values())
@@ -91,7 +91,7 @@ def test_a_run_goes_on_from_any_stop_to_the_same_bits(name):
 
     def interrupted():
         asked.append(None)
-        return len(asked) in (4, 11)
+        return len(asked) in (4, 8)
 
     broken, endings = engine(name, later, interrupted), []
     while not endings or isinstance(endings[-1], Interrupted):
