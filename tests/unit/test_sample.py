@@ -169,6 +169,21 @@ def test_interruption_keeps_the_draws():
     assert tree.attrs["interrupted"]
 
 
+def test_a_callback_that_raises_loses_no_draw(tmp_path):
+    def trouble(progress):
+        if progress.stage == "sampling":
+            raise KeyError("mine")
+
+    with pytest.raises(gad.RunStopped, match="callback raised KeyError") as caught:
+        gad.sample(normal, jnp.zeros(3), callback=trouble, out=tmp_path / "run.zarr", **QUICK)
+    assert isinstance(caught.value.__cause__, KeyError)
+    whole = bits(gad.sample(normal, jnp.zeros(3), **QUICK))["x"]
+    kept = bits(caught.value.result)["x"]
+    assert 0 < kept.shape[1] <= 50
+    np.testing.assert_array_equal(kept, whole[:, : kept.shape[1]])
+    assert same(bits(caught.value.result), bits(xr.open_datatree(tmp_path / "run.zarr", engine="zarr")))
+
+
 def test_float32_stays_float32():
     with jax.enable_x64(False):
         tree = gad.sample(normal, jnp.zeros(3), **QUICK)
@@ -259,6 +274,14 @@ def with_data(x, data):
     return -0.5 * jnp.sum((data["rows"] @ x) ** 2)
 
 
+def own_trouble(x):
+    raise RuntimeError("own trouble")
+
+
+def of(name):
+    return lambda position: normal(position[name])
+
+
 POSITION = {"a": jnp.asarray(1.0), "b": jnp.ones(2)}
 
 
@@ -297,6 +320,20 @@ POSITION = {"a": jnp.asarray(1.0), "b": jnp.ones(2)}
         (TypeError, "record", {"record": "lp"}),
         (ValueError, "record.*'speed'.*'lp'", {"record": ["posterior", "speed"]}),
         (ValueError, "zarr", {"out": "run.nc"}),
+        (ValueError, "scalar.*a tuple", {"model": lambda x: (normal(x), 1.0)}),
+        (ValueError, "scalar.*a dict", {"model": lambda x: {"lp": normal(x)}}),
+        (ValueError, "scalar.*a str", {"model": lambda x: "lp"}),
+        (ValueError, "scalar.*None", {"model": lambda x: None}),
+        (ValueError, "scalar.*complex", {"model": lambda x: normal(x) + 1j}),
+        (ValueError, "scalar.*bool", {"model": lambda x: x[0] > 0}),
+        (ValueError, "missing 1 required", {"model": lambda x, y: normal(x)}),
+        (ValueError, r"own trouble \(test_sample.py, line \d+\)", {"model": own_trouble}),
+        (ValueError, "'a/b' holds a slash", {"model": of("a/b"), "init": {"a/b": jnp.zeros(2)}}),
+        (ValueError, "'chain' is the name", {"model": of("chain"), "init": {"chain": jnp.zeros(2)}}),
+        (ValueError, "'a_dim_0'", {"model": of("a"), "init": {"a": jnp.zeros(2), "a_dim_0": 0.0}}),
+        (MemoryError, "num_draws.*GiB", {"num_draws": 10**12}),
+        (MemoryError, "num_chains.*GiB", {"num_chains": 10**10}),
+        (MemoryError, "gad-mala on 1,000,000 coordinates", {"init": jnp.zeros(10**6)}),
         (FileNotFoundError, "nowhere", {"out": "nowhere/run.zarr"}),
     ],
 )

@@ -75,7 +75,14 @@ def _as_array(argument: str, leaf: Any) -> Array:
 
 
 def _checked(layout: Layout, discrete: bool) -> Layout:
-    """The layout, if the sampler moves the kinds of numbers that are in it."""
+    """The layout, if a result can hold its variables and the sampler moves the kinds of numbers that are in it."""
+    dimensions = {
+        f"{name}_dim_{i}" for name, shape in zip(layout.names, layout.shapes, strict=True) for i in range(len(shape))
+    }
+    for name in layout.names:
+        if "/" in name or name in {"chain", "draw", *dimensions} or layout.names.count(name) > 1:
+            why = "holds a slash" if "/" in name else "is the name of a dimension of the result, or there twice"
+            raise ValueError(f"init: the name {name!r} {why}; call the variable something else")
     for name, dtype in zip(layout.names, layout.dtypes, strict=True):
         if not (np.issubdtype(dtype, np.floating) or discrete):
             raise TypeError(

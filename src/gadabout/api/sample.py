@@ -104,8 +104,9 @@ def sample(
             cannot be evaluated or differentiated, or is not finite at the start in 100 tries.
         MemoryError: where the draws would not fit into memory.
         FileExistsError, FileNotFoundError: if `out` cannot be written.
-        RunStopped: if a position becomes infinite or NaN, which only chains that never reject can let happen, or an
-            iterator of batches ends; its `result` holds the draws made until then, saved in `out` too.
+        RunStopped: if a position becomes infinite or NaN, which only chains that never reject can let happen, an
+            iterator of batches ends, or `callback` raises; its `result` holds the draws made until then, saved in
+            `out` too.
     """
     began = time.perf_counter()
     model = checked_model(model, data, dims, coords)
@@ -135,15 +136,15 @@ def sample(
     if isinstance(ending, Interrupted) and engine.pipeline.account.iterations == 0:
         raise KeyboardInterrupt
     account = {"seed": seed, **_plain(settings, adapt), "seconds_total": time.perf_counter() - began}
-    return _told(to_datatree(engine, ending, model, account), ending, destination)
+    return _told(to_datatree(engine, ending, model, account), ending, engine.pipeline.cause, destination)
 
 
-def _told(tree: "xr.DataTree", ending: Ending, destination: Path | None) -> "xr.DataTree":
+def _told(tree: "xr.DataTree", ending: Ending, cause: Exception | None, destination: Path | None) -> "xr.DataTree":
     """The result, saved if that is wanted; what is to be said of it is said."""
     if destination is not None:
         save(tree, destination)
     if isinstance(ending, Failed):
-        raise RunStopped(ending.reason, tree)
+        raise RunStopped(ending.reason, tree) from cause
     for message in tree.attrs["warnings"]:
         warnings.warn(message, skip_file_prefixes=(PACKAGE,))  # the line of the user's own file
     return tree

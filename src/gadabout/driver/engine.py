@@ -70,6 +70,7 @@ class Engine(Services):
         if checkpoint is not None:
             self._restore(checkpoint)
         elif self.progress is None:
+            self.check_memory()
             self.progress = self.plan.stages[0].begin(self, self.first())
         while True:
             stage = self.plan.stages[self.stage]

@@ -72,6 +72,8 @@ class Pipeline:
         self.observers, self.began, self.feed = observers, began, feed
         self.account = Account({"compile": 0.0, "warmup": 0.0, "sampling": 0.0}, 0, 0, 1)
         self.failure: str | None = None
+        self.cause: Exception | None = None
+        """what somebody else's code raised, if that is why the run cannot go on"""
         self.t = 0
         """iterations sent off since the run's start"""
         self._mark = began
@@ -130,8 +132,17 @@ class Pipeline:
         gradients = self.add(chunk.length, gradients)
         acceptance = float(np.mean(np.asarray(chunk.tally.acceptance))) / chunk.length
         since, speed = time.perf_counter() - self.began, chunk.length / elapsed
+        self._tell(Progress(segment.stage, done, segment.total, acceptance, gradients, since, speed))
+
+    def _tell(self, progress: Progress) -> None:
+        """Tells the observers; one that raises ends the run, and no draw is lost."""
         for observer in self.observers:
-            observer(Progress(segment.stage, done, segment.total, acceptance, gradients, since, speed))
+            try:
+                observer(progress)
+            except Exception as error:
+                self.observers, self.cause = (), error
+                self.failure = f"the callback raised {type(error).__name__}: {error}"
+                return
 
     def add(self, iterations: int, gradients: int) -> int:
         """Adds work to the account; returns all gradients so far."""

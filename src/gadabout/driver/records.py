@@ -54,7 +54,9 @@ class Records:
     def check_memory(self, shapes: dict[str, jax.ShapeDtypeStruct], draws: int, argument: str) -> None:
         """Raises MemoryError where a sink that keeps everything in memory would need more than the machine has."""
         if not self.sink.durable:
-            check_memory(sum(spec.size * spec.dtype.itemsize for spec in shapes.values()), draws, argument)
+            draw = sum(spec.size * spec.dtype.itemsize for spec in shapes.values())
+            remedy = "use thinning, fewer draws or chains, or record=[...] to keep less"
+            check_memory(draw, draws, f"{argument} = {draws:,} draws", remedy)
 
     def store(
         self, buffer: dict[str, jax.Array], warmup: bool, done: int, length: int, total: int, thinning: int

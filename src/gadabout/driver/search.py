@@ -1,5 +1,7 @@
 """The start of a run: up to 100 tries for a finite one, and errors that say what is wrong where none is found."""
 
+import traceback
+from pathlib import Path
 from typing import NamedTuple
 
 import equinox as eqx
@@ -64,8 +66,8 @@ def find_start(
                 "or use a sampler that needs no gradient, such as rwm() or am()"
             ) from error
         raise ValueError(
-            f"logdensity failed on a position with {shapes}: {type(error).__name__}: {_first_line(error)}; check "
-            "the shapes of init and data"
+            f"logdensity failed on a position with {shapes}: {type(error).__name__}: {_first_line(error)}"
+            f"{_where(error)}; check the shapes of init and data"
         ) from error
     _check(found, layout, order)
     return found.x
@@ -73,6 +75,13 @@ def find_start(
 
 def _first_line(error: Exception) -> str:
     return str(error).strip().split("\n")[0]
+
+
+def _where(error: Exception) -> str:
+    """The last line outside this package and JAX where an error arose, such as " (model.py, line 3)"."""
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [frame for frame in frames if not any(name in frame.filename for name in ("gadabout/", "jax/", "equinox/"))]
+    return f" ({Path(own[-1].filename).name}, line {own[-1].lineno})" if own else ""
 
 
 def _works(target: Target, n: int, order: int) -> bool:

@@ -13,9 +13,13 @@ from gadabout.driver import loop
 from gadabout.driver.pipeline import Pipeline, Segment, Settings
 from gadabout.driver.records import Records
 from gadabout.driver.search import Starts, find_start
+from gadabout.driver.sink import check_memory
 from gadabout.sampler import Learned, Sampler
 from gadabout.schedule import AbstractStage, AbstractWarmup, Plan, Warm, lengths
 from gadabout.target import Target
+
+COPIES = 4
+"""arrays of the size of θ, or of all positions, that a run holds at the least"""
 
 
 class Services:
@@ -48,6 +52,15 @@ class Services:
         warm = [each.alternatives for each in self.plan.stages if isinstance(each.alternatives[0], AbstractWarmup)]
         each = lengths([group[0].share for group in warm], self.settings.num_warmup)  # pyright: ignore
         return next(length for group, length in zip(warm, each, strict=True) if any(one is stage for one in group))
+
+    def check_memory(self) -> None:
+        """Raises MemoryError where the chains, or the sampler's own matrices, need more than the machine has."""
+        n, size = self.starts.layout.dim, jnp.zeros(0).dtype.itemsize
+        for sampler in self.plan.samplers:
+            kernel = eqx.filter(eqx.filter_eval_shape(sampler.kernel, n), lambda leaf: hasattr(leaf, "size"))
+            own = sum(leaf.size * size for leaf in jax.tree.leaves(kernel))
+            check_memory(COPIES * own, 1, f"{sampler.name} on {n:,} coordinates")
+        check_memory(COPIES * n * size, self.settings.num_chains, f"num_chains = {self.settings.num_chains:,} chains")
 
     def search(self, warm: Warm) -> Warm:
         """The warm state with places to start, where the log density and its derivatives are finite."""

@@ -45,11 +45,10 @@ class MemorySink(AbstractSink):
         return {name: np.moveaxis(parts[0], 0, 1) for name, parts in kept.items()}
 
 
-def check_memory(draw_bytes: int, draws: int, keep: str) -> None:
-    """Raises MemoryError where `draws` draws of all chains need more memory than the machine has; `keep` says which."""
-    needed, there = draw_bytes * draws, os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+def check_memory(each: int, count: int, what: str, remedy: str = "use fewer, or a diagonal factor") -> None:
+    """Raises MemoryError where `count` things of `each` bytes need more memory than the machine has."""
+    needed, there = each * count, os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     if needed > there:
         raise MemoryError(
-            f"{keep} = {draws:,} draws need {needed / 2**30:,.1f} GiB of memory, this machine has {there / 2**30:.1f}: "
-            "use thinning, fewer draws or chains, or record=[...] to keep less"
+            f"{what} need {needed / 2**30:,.1f} GiB of memory, this machine has {there / 2**30:.1f}: {remedy}"
         )
