@@ -20,8 +20,9 @@ def described(value) -> str:
         signature = inspect.signature(value)
     except (TypeError, ValueError):
         return type(value).__name__
+    simple = lambda default: default if isinstance(default, str | int | float | None) else type(default).__name__
     plain = [
-        p.replace(annotation=p.empty, default=p.empty if p.default is p.empty else repr(p.default)[:40])
+        p.replace(annotation=p.empty, default=p.empty if p.default is p.empty else simple(p.default))
         for p in signature.parameters.values()
     ]
     return str(signature.replace(parameters=plain, return_annotation=signature.empty)).replace('"', "")
