@@ -24,14 +24,18 @@ class Records:
 
     def __init__(self, model: AbstractModel, sink: AbstractSink, select: Callable[[str, bool], bool] = lambda *_: True):
         self.model, self.sink, self.select = model, sink, select
+        self._known: dict[Any, dict[str, jax.ShapeDtypeStruct]] = {}
         self._drawn: dict[str, jax.ShapeDtypeStruct] = {}
 
     def shapes(
         self, sampler: Sampler, target: Target, run: Any, adapt: bool, warmup: bool
     ) -> dict[str, jax.ShapeDtypeStruct]:
-        """What is kept of an iteration, among all that it offers."""
+        """What is kept of an iteration, among all that it offers; told once for each kind of sampler."""
+        kind = (jax.tree.structure(sampler), adapt, warmup)
+        if kind in self._known:
+            return self._known[kind]
         offered = loop.shapes(sampler, target, run, adapt)
-        kept = {name: offered[name] for name in sorted(offered) if self.select(name, warmup)}
+        kept = self._known[kind] = {name: offered[name] for name in sorted(offered) if self.select(name, warmup)}
         self._drawn = self._drawn if warmup else kept
         return kept
 
