@@ -32,18 +32,19 @@ class RMSprop(eqx.Module):
 
     Titsias & Dellaportas 2019, end of section 2.1, element by element; the first iteration sets $G_1 = \nabla^2$
     (reference implementation). Ours: a gradient whose square would overflow counts as the largest whose does not, or G
-    would be infinite, and θ stand still, for ever.
+    would be infinite, and θ stand still, for ever; unless it is not `guarded`, as in the paper.
     """
 
     learning_rate: Float[Array, ""] = eqx.field(converter=setting)
     decay: Float[Array, ""] = eqx.field(converter=setting, default=0.9)
+    guarded: bool = eqx.field(static=True, default=True)
 
     def init(self, theta: PyTree) -> RMSpropMemory:
         return RMSpropMemory(jax.tree.map(jnp.zeros_like, theta), jnp.asarray(True))
 
     def update(self, gradient: PyTree, memory: RMSpropMemory, theta: PyTree = None) -> tuple[PyTree, RMSpropMemory]:
         decay = jnp.where(memory.empty, 0, self.decay)
-        gradient = jax.tree.map(_squarable, gradient)
+        gradient = jax.tree.map(_squarable, gradient) if self.guarded else gradient
         mean_square = jax.tree.map(lambda G, g: decay * G + (1 - decay) * g**2, memory.mean_square, gradient)
         updates = jax.tree.map(lambda G, g: -self.learning_rate * g / (1 + jnp.sqrt(G)), mean_square, gradient)
         return updates, RMSpropMemory(mean_square, jnp.asarray(False))

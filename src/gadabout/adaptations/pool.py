@@ -20,7 +20,10 @@ class Pool(eqx.Module):
 
     def total(self, tree: PyTree) -> PyTree:
         """Sums over the leading axis of every leaf, and over devices; `LowerOuter` leaves are multiplied out."""
-        local = pooled_sum(tree)
+        return self.across(pooled_sum(tree))
+
+    def across(self, local: PyTree) -> PyTree:
+        """Sums over devices of what is already summed over the chains at hand."""
         if self.axis is None:
             return local
         flat, unravel = ravel_pytree(local)

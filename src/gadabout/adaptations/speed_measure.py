@@ -13,6 +13,7 @@ from gadabout.adaptations.coordinates import clipped, floored, growth, in_units,
 from gadabout.adaptations.gains import TOLERANCE, Gain, tail
 from gadabout.adaptations.optimisers import Optimiser
 from gadabout.adaptations.pool import PerChain
+from gadabout.factors import pooled_sum
 from gadabout.kernels import MetropolisInfo
 from gadabout.target import Point
 
@@ -169,18 +170,12 @@ class SpeedMeasure(AbstractAdaptation):
 
         stalled = jnp.where(evidence.hopeless, memory.stalled.tree + 1, 0)
         over = jnp.zeros(stalled.shape) if self.patience is None else (stalled >= self.patience).astype(float)
-        row = lambda tree: jax.tree.map(lambda leaf: leaf[None], tree)
-        gradient, entropy, growing, usable, accepted, over = chains.total(
-            (
-                evidence.gradient,
-                row(jax.grad(entropies)(theta, weights[0])),
-                row(jax.grad(entropies)(theta, weights[1])),
-                weights[0],
-                evidence.accepted.astype(float),
-                over,
-            )
-        )
-        mean = lambda tree: jax.tree.map(lambda leaf: leaf / jnp.maximum(usable, 1), tree)
+        at_hand = pooled_sum((evidence.gradient, weights[0], evidence.accepted.astype(float), over))
+        entropies_at_hand = tuple(jax.grad(entropies)(theta, weight) for weight in weights)
+        sums = chains.across((at_hand, entropies_at_hand))
+        (gradient, usable, accepted, over), (entropy, growing) = sums
+        share = 1 / jnp.maximum(usable, 1)  # n² products cost less than as many divisions
+        mean = lambda tree: jax.tree.map(lambda leaf: share * leaf, tree)
         rate = accepted / chains.size(evidence.usable)
         return PooledGradient(mean(gradient), mean(entropy), growing, usable > 0, rate, stalled, over > 0)
 

@@ -89,7 +89,7 @@ def speed_measure(
     """Algorithm 1's adaptation with the paper's RMSprop, or with an optimiser in its place."""
     off: dict[str, Any] = {} if safeguards else {"gradient_clip": None, "patience": None}
     return SpeedMeasure(
-        RMSprop(positive("learning_rate", learning_rate)) if optimiser is None else optimiser,
+        RMSprop(positive("learning_rate", learning_rate), guarded=safeguards) if optimiser is None else optimiser,
         probability("target_acceptance", target_acceptance),
         positive("beta_rate", beta_rate),
         diagonal_floor=positive("diagonal_floor", diagonal_floor),
