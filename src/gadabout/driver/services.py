@@ -103,7 +103,8 @@ class Services:
     def trial(self, sampler: Sampler, warm: Warm, num_iterations: int) -> tuple[Warm, np.ndarray, float]:
         """Runs a sampler, learning in the first half: where that leaves chains, the second half's draws, its cost.
 
-        Draws have the shape (iterations, num_chains, n), the cost is in gradients an iteration of a chain.
+        Draws have the shape (iterations, num_chains, n), the cost is in gradients an iteration of a chain. Raises
+        RuntimeError where batches end before that.
         """
         run, half = self.start(sampler, warm), max(2, num_iterations // 2)
         parts, gradients, fields = [], 0, (loop.POSITION,)
@@ -112,6 +113,8 @@ class Services:
             room = loop.buffer_length(self.records.offered(sampler, self.target, run, adapt, fields))
             while done < half:
                 run, chunk = self.pipeline.send(sampler, run, segment, min(room, half - done), fields, 1)
+                if not chunk.length:
+                    raise RuntimeError(f"{self.pipeline.failure}, before a sampler was chosen")
                 done += chunk.length
                 gradients += int(np.sum(np.asarray(chunk.tally.gradient_evaluations)))
                 if not adapt:
