@@ -2,9 +2,10 @@
 
 import numpy as np
 import pytest
+from arviz_stats.base.array import array_stats
 from scipy.signal import lfilter
 
-from gadabout.diagnostics import ess_table, initial_monotone_ess, rhat, spread
+from gadabout.diagnostics import ess_table, initial_monotone_ess, judged, mean_ess, rhat, spread, summary
 from gadabout.diagnostics import initial_monotone as module
 
 RHO, LENGTH, COORDINATES = 0.9, 100_000, 8
@@ -159,6 +160,42 @@ def test_rhat_tells_chains_apart():
     draws[0, :, 1] += 1.0
     assert rhat(draws)[0] < 1.01
     assert rhat(draws)[1] > 1.1
+
+
+@pytest.mark.parametrize("shape", [(1, 4), (2, 5), (1, 7), (4, 8), (4, 51), (3, 1_000), (16, 30)])
+@pytest.mark.parametrize("rho", [-0.9, 0.0, 0.99])
+def test_many_coordinates_at_once_give_what_arviz_gives_one_by_one(shape, rho):
+    """Continuous ones, whole numbers, rare events, draws that repeat, chains that stand apart."""
+    x = autoregressive((*shape, 14), rho)
+    x[:, :, 4:8], x[:, :, 8:10], x[:, :, 12] = np.round(x[:, :, 4:8]), x[:, :, 8:10] > 1.5, np.arange(len(x))[:, None]
+    x[:, 1::2, 10:12] = x[:, : 2 * (shape[1] // 2) : 2, 10:12]
+    x = x[:, :, np.ptp(x, axis=(0, 1)) > 0]
+    rows, found = np.moveaxis(x, 2, 0), judged(x)
+    np.testing.assert_allclose(found["bulk"], array_stats.ess(rows, method="bulk"), rtol=1e-9)
+    np.testing.assert_allclose(found["tail"], array_stats.ess(rows, method="tail", prob=(0.05, 0.95)), rtol=1e-9)
+    np.testing.assert_allclose(mean_ess(x), array_stats.ess(rows, method="mean"), rtol=1e-9)
+    if shape[0] > 1:
+        with np.errstate(divide="ignore", invalid="ignore"):
+            np.testing.assert_allclose(found["rhat"], array_stats.rhat(rows, method="rank"), rtol=1e-9)
+
+
+def test_blocks_of_coordinates_and_units_change_nothing(monkeypatch):
+    draws = autoregressive((2, 500, 7))
+    whole = ess_table(draws)
+    monkeypatch.setattr(summary, "_BLOCK", 3_000)
+    for scale in (1e-200, 1.0, 1e200):
+        blocks = ess_table(scale * draws)
+        assert all(np.allclose(blocks[kind], whole[kind]) for kind in ("bulk", "tail"))
+    np.testing.assert_allclose(ess_table(1e-20 * draws)["square"], whole["square"])
+
+
+def test_a_single_chain_is_judged_by_its_halves():
+    draws = autoregressive((1, 5_000, 2), rho=0.5)
+    draws[0, 2_500:, 1] += 1.0
+    first, second = judged(draws)["rhat"]
+    assert first < 1.01
+    assert second > 1.1
+    assert np.isnan(rhat(draws)).all()
 
 
 @pytest.mark.parametrize("function", [initial_monotone_ess, ess_table, rhat])

@@ -40,6 +40,9 @@ class AcceptanceRate(AbstractAdaptation):
         h = self.where(kernel) * (change if self.power == 1 else change ** (1 / self.power))
         return eqx.tree_at(self.where, kernel, h), memory, states
 
+    def verdict(self, memory, kernel):
+        return {"target_acceptance": self.target_acceptance}
+
 
 class ProportionalControl(AbstractAdaptation):
     r"""$h^p \leftarrow h^p\,e^{v(\alpha_t - \alpha_*)}$, $\alpha_t$ the Metropolis probability, not 0 or 1.
@@ -69,3 +72,6 @@ class ProportionalControl(AbstractAdaptation):
     def update(self, memory, kernel, states, pooled):
         h = self.where(kernel) * jnp.exp(self.speed / self.power * (pooled - self.target_acceptance))
         return eqx.tree_at(self.where, kernel, h), memory, states
+
+    def verdict(self, memory, kernel):
+        return {"target_acceptance": self.target_acceptance}

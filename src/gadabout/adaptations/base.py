@@ -85,7 +85,7 @@ class AbstractAdaptation(eqx.Module):
         return jax.tree.map(choose, finished, (kernel, memory, states))
 
     def verdict(self, memory: PyTree, kernel: AbstractKernel) -> dict[str, Array]:
-        """What the end of a warm-up should be judged by, such as bounds that were met; nothing by default."""
+        """What the end of a warm-up should be judged by: bounds that were met, and its `target_acceptance`."""
         return {}
 
     def while_drawing(self) -> "AbstractAdaptation":

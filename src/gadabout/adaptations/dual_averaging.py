@@ -63,3 +63,6 @@ class DualAveraging(AbstractAdaptation):
 
     def finish(self, memory, kernel, states):
         return eqx.tree_at(self.where, kernel, jnp.exp(memory.log_average)), memory, states
+
+    def verdict(self, memory, kernel):
+        return {"target_acceptance": self.target_acceptance}

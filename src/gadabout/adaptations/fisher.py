@@ -75,6 +75,9 @@ class InverseFisher(AbstractAdaptation):
         factor = Scaled(jnp.sqrt(variance / _mean_eigenvalue(R)), SquareRoot(R))
         return eqx.tree_at(self.where, kernel, factor), FisherMemory(variance, memory.count + 1), states
 
+    def verdict(self, memory, kernel):
+        return {"target_acceptance": self.target_acceptance}
+
 
 def fold(R: Float[Array, "n n"], d: Float[Array, " n"]) -> Float[Array, "n n"]:
     """A square root of (A⁻¹ + d dᵀ)⁻¹ from the square root R of A; R itself where d = 0, or where ‖Rᵀd‖² overflows."""

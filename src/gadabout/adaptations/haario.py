@@ -108,6 +108,9 @@ class GlobalScale(AbstractAdaptation):
         scale = self.where(kernel) * jnp.exp(0.5 * self.gain(memory.count + 1) * error)
         return eqx.tree_at(self.where, kernel, scale), GainIndex(memory.count + 1), states
 
+    def verdict(self, memory, kernel):
+        return {"target_acceptance": self.target_acceptance}
+
 
 def symmetric(lower: Float[Array, "n n"]) -> Float[Array, "n n"]:
     """The symmetric matrix with this lower triangle."""

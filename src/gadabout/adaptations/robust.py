@@ -65,6 +65,9 @@ class Robust(AbstractAdaptation):
         S, _ = jax.lax.scan(fold, self.where(kernel).matrix, pooled)
         return eqx.tree_at(self.where, kernel, Cholesky(S)), GainIndex(memory.count + 1), states
 
+    def verdict(self, memory, kernel):
+        return {"target_acceptance": self.target_acceptance}
+
 
 def rank_one(S: Float[Array, "n n"], w: Float[Array, " n"], step: Float[Array, ""]) -> Float[Array, "n n"]:
     r"""The Cholesky factor of $S(I + a\,ww^\top)S^\top$ with a = `step` > −1, for a unit vector w.

@@ -94,6 +94,9 @@ class WindowedFactor(AbstractAdaptation):
         moments = memory.moments.add(count, *x_sums)
         return kernel, WindowMemory(rule, moments, gradients, memory.windows, memory.used), states
 
+    def verdict(self, memory, kernel):
+        return self.rule.verdict(memory.rule, kernel)
+
     def window_ends(self, length):
         return tuple(accumulate(self.windows(length)))
 

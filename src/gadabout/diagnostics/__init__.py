@@ -2,6 +2,17 @@
 
 from gadabout.diagnostics.functions import diagnose, evaluate, positions
 from gadabout.diagnostics.initial_monotone import initial_monotone_ess
-from gadabout.diagnostics.summary import ess_table, rhat, spread
+from gadabout.diagnostics.summary import ess_table, judged, mean_ess, rhat, spread, square_ess
 
-__all__ = ["diagnose", "ess_table", "evaluate", "initial_monotone_ess", "positions", "rhat", "spread"]
+__all__ = [
+    "diagnose",
+    "ess_table",
+    "evaluate",
+    "initial_monotone_ess",
+    "judged",
+    "mean_ess",
+    "positions",
+    "rhat",
+    "spread",
+    "square_ess",
+]

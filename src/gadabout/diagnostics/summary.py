@@ -1,8 +1,13 @@
 """Effective sample sizes and R-hat of all coordinates."""
 
+from collections.abc import Callable
+
 import numpy as np
 
 from gadabout.diagnostics.initial_monotone import MIN_DRAWS, check_draws, initial_monotone_ess
+from gadabout.diagnostics.split_ranks import bulk_tail_rhat, ess_of_mean
+
+_BLOCK = 100_000  # draws that are sorted and transformed at once
 
 
 def ess_table(draws: np.ndarray) -> dict[str, np.ndarray]:
@@ -14,20 +19,30 @@ def ess_table(draws: np.ndarray) -> dict[str, np.ndarray]:
     their variances. A coordinate that never moves in any chain counts as one draw. NaN for fewer than 4 draws, and
     where a draw is not finite.
     """
-    from arviz_stats.base.array import array_stats  # takes a second to import: only where it is used
-
     draws = check_draws(draws)
-    table = {"paper": initial_monotone_ess(draws)}
-    coordinates, usable, moving = _by_coordinate(draws)
-    for key in ("bulk", "tail", "square"):
-        table[key] = np.where(usable, 1.0, np.nan)
-    if moving.any():
-        x = coordinates[moving]
-        table["bulk"][moving] = array_stats.ess(x, method="bulk")
-        table["tail"][moving] = array_stats.ess(x, method="tail", prob=(0.05, 0.95))
-        x = (x - x.mean(axis=(1, 2), keepdims=True)) ** 2
-        table["square"][moving] = array_stats.ess(x, method="mean")
-    return table
+    bulk, tail, _ = judged(draws).values()
+    return {"paper": initial_monotone_ess(draws), "bulk": bulk, "tail": tail, "square": square_ess(draws)}
+
+
+def judged(draws: np.ndarray) -> dict[str, np.ndarray]:
+    """`bulk` and `tail` ESS as in `ess_table`, and R-hat as in `rhat`, but of a single chain that of its two halves."""
+    bulk, tail, rhat = _by_coordinate(draws, bulk_tail_rhat, (1.0, 1.0, np.nan))
+    return {"bulk": bulk, "tail": tail, "rhat": rhat}
+
+
+def mean_ess(draws: np.ndarray) -> np.ndarray:
+    """ESS of the mean of each coordinate, shape (n,), from draws (chain, draw, n); 1 and NaN as in `ess_table`."""
+    return _by_coordinate(draws, lambda x: (ess_of_mean(x),), (1.0,))[0]
+
+
+def square_ess(draws: np.ndarray) -> np.ndarray:
+    """ESS of the mean of (x − mean)² of each coordinate; the rest as in `mean_ess`."""
+
+    def one(x):
+        x = x - x.mean(axis=(1, 2), keepdims=True)
+        return (ess_of_mean((x / np.abs(x).max(axis=(1, 2), keepdims=True)) ** 2),)  # squares do not overflow
+
+    return _by_coordinate(draws, one, (1.0,))[0]
 
 
 def rhat(draws: np.ndarray) -> np.ndarray:
@@ -36,15 +51,8 @@ def rhat(draws: np.ndarray) -> np.ndarray:
     Chains that each stand still at a place of their own give infinity or a huge number. NaN for a single chain, fewer
     than 4 draws, a coordinate that is constant over all chains, and where a draw is not finite.
     """
-    from arviz_stats.base.array import array_stats
-
     draws = check_draws(draws)
-    result = np.full(draws.shape[2], np.nan)
-    coordinates, _, moving = _by_coordinate(draws)
-    if len(draws) > 1 and moving.any():
-        with np.errstate(divide="ignore", invalid="ignore"):
-            result[moving] = array_stats.rhat(coordinates[moving], method="rank")
-    return result
+    return judged(draws)["rhat"] if len(draws) > 1 else np.full(draws.shape[2], np.nan)
 
 
 def spread(values: np.ndarray) -> dict[str, float]:
@@ -57,9 +65,21 @@ def spread(values: np.ndarray) -> dict[str, float]:
     return {"min": float(values.min()), "median": float(np.median(values)), "max": float(values.max())}
 
 
-def _by_coordinate(draws: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The draws as (n, chain, draw), which coordinates can be judged, and which of those move in some chain."""
-    coordinates = np.ascontiguousarray(np.moveaxis(draws, 2, 0))
-    usable = np.isfinite(coordinates).all(axis=(1, 2)) & (draws.shape[1] >= MIN_DRAWS)
-    moving = usable & (coordinates.max(axis=(1, 2)) > coordinates.min(axis=(1, 2)))
-    return coordinates, usable, moving
+def _by_coordinate(
+    draws: np.ndarray, function: Callable[[np.ndarray], tuple[np.ndarray, ...]], standing: tuple[float, ...]
+) -> list[np.ndarray]:
+    """Figures of each coordinate, block by block: `standing` where it never moves, NaN where it cannot be judged."""
+    num_chains, num_draws, n = draws.shape
+    figures = [np.full(n, np.nan) for _ in standing]
+    if num_draws < MIN_DRAWS:
+        return figures
+    step = max(1, _BLOCK // (num_chains * num_draws))
+    for start in range(0, n, step):
+        rows = np.ascontiguousarray(np.moveaxis(draws[:, :, start : start + step], 2, 0), np.float64)
+        usable = np.isfinite(rows).all(axis=(1, 2))
+        moving = usable & (rows.max(axis=(1, 2)) > rows.min(axis=(1, 2)))
+        found = function(rows[moving]) if moving.any() else [np.empty(0)] * len(standing)
+        for figure, value, values in zip(figures, standing, found, strict=True):
+            figure[start : start + step][usable & ~moving] = value
+            figure[start : start + step][moving] = values
+    return figures
