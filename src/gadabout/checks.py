@@ -5,13 +5,15 @@ out of range raises ValueError; NaN, and a fraction where a whole number is want
 """
 
 import math
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import Any
 
 import numpy as np
 
 LARGEST = 2**63 - 1
 """the largest whole number that an integer of a machine holds"""
+LONGEST_SHOWN = 100
+"""letters of a value that an error shows"""
 
 
 def check_whole(name: str, value: Any, least: int = 1, most: int | None = None, *, wanted: str | None = None) -> int:
@@ -36,7 +38,7 @@ def check_whole(name: str, value: Any, least: int = 1, most: int | None = None, 
     if wanted is None:
         too_large = whole and value > highest
         wanted = f"of at least {least}" + (f" and below {highest + 1}" if too_large or most is not None else "")
-    raise (ValueError if number else TypeError)(f"{name} must be a whole number {wanted}, got {value!r}")
+    raise (ValueError if number else TypeError)(f"{name} must be a whole number {wanted}, got {shown(value)}")
 
 
 def check_positive(name: str, value: Any) -> float:
@@ -44,16 +46,25 @@ def check_positive(name: str, value: Any) -> float:
     wanted = "must be a finite number above 0"
     number = _number(name, value, wanted)
     if not (math.isfinite(number) and number > 0):
-        raise ValueError(f"{name} {wanted}, got {value}")
+        raise ValueError(f"{name} {wanted}, got {shown(value, str)}")
     return number
 
 
-def check_finite(name: str, value: Any) -> float:
-    """The value as a float, if it is one finite number; raises TypeError or ValueError."""
+def check_non_negative(name: str, value: Any) -> float:
+    """The value as a float, if it is one finite number of at least 0; raises TypeError or ValueError."""
+    wanted = "must be a finite number of at least 0"
+    number = _number(name, value, wanted)
+    if not (math.isfinite(number) and number >= 0):
+        raise ValueError(f"{name} {wanted}, got {shown(value, str)}")
+    return number
+
+
+def check_finite(name: str, value: Any, remedy: str = "") -> float:
+    """The value as a float, if it is one finite number; raises TypeError or ValueError, whose message `remedy` ends."""
     wanted = "must be a finite number"
     number = _number(name, value, wanted)
     if not math.isfinite(number):
-        raise ValueError(f"{name} {wanted}, got {value}")
+        raise ValueError(f"{name} {wanted}, got {shown(value, str)}{f'; {remedy}' if remedy else ''}")
     return number
 
 
@@ -65,7 +76,7 @@ def check_probability(name: str, value: Any, remedy: str = "") -> float:
     wanted = "must lie strictly between 0 and 1"
     number = _number(name, value, wanted)
     if not 0 < number < 1:
-        raise ValueError(f"{name} {wanted}, got {value}{f'; {remedy}' if remedy else ''}")
+        raise ValueError(f"{name} {wanted}, got {shown(value, str)}{f'; {remedy}' if remedy else ''}")
     return number
 
 
@@ -74,13 +85,62 @@ def check_one_of(name: str, value: Any, choices: Collection[str]) -> str:
     if isinstance(value, str) and value in choices:
         return value
     kind = ValueError if isinstance(value, str) else TypeError
-    raise kind(f"{name} must be one of {', '.join(map(repr, choices))}, got {value!r}")
+    raise kind(f"{name} must be one of {', '.join(map(repr, choices))}, got {shown(value)}")
+
+
+def check_truth(name: str, value: Any) -> bool:
+    """The value as a bool, if it is True or False, Python's or NumPy's; raises TypeError for anything else."""
+    if isinstance(value, bool | np.bool_):
+        return bool(value)
+    raise TypeError(f"{name} must be True or False, got {shown(value)}")
+
+
+def check_array(name: str, value: Any, wanted: str, *, finite: bool = True) -> np.ndarray:
+    """The value as an array of floating-point numbers, if it is made of real ones; the shape is the caller's to judge.
+
+    Args:
+        name: the argument's name.
+        value: what was passed: an array, or a number, or lists of them.
+        wanted: what it should be, to follow "must be", such as "an array of shape (n,)".
+        finite: whether all numbers must be finite.
+
+    Raises TypeError for what is not made of numbers, ValueError for rows of different lengths and for numbers that are
+    not finite.
+    """
+    try:
+        array = np.asarray(value)
+    except Exception as error:
+        raise ValueError(f"{name} must be {wanted}, got {shown(value)}") from error
+    if array.dtype.kind not in "iuf" and not np.issubdtype(array.dtype, np.floating):
+        raise TypeError(f"{name} must be {wanted}, made of real numbers, got {shown(value)}")
+    array = array.astype(float)
+    if finite and not np.isfinite(array).all():
+        raise ValueError(f"{name} must be {wanted}, made of finite numbers, got {shown(value)}")
+    return array
+
+
+def shown(value: Any, form: Callable[[Any], str] = repr) -> str:
+    """A value in one line of an error: as Python writes it, or its kind and shape where that is long."""
+    try:
+        text = " ".join(form(value).split())
+    except Exception:  # the digits of a number without end, or a class of the user's that cannot be shown
+        text = ""
+    if 0 < len(text) <= LONGEST_SHOWN:
+        return text
+    shape = getattr(value, "shape", None)
+    return f"a {type(value).__name__}" + (f" of shape {tuple(shape)}" if isinstance(shape, tuple) else "")
+
+
+def first_line(error: BaseException) -> str:
+    """The kind of an error that somebody else's code raised, and the first line of its message."""
+    text = str(error).strip().split("\n")[0]
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 
 def check_function(name: str, value: Any, arguments: str = "of a position") -> Any:
     """The value, if it can be called; otherwise a TypeError that says of what `arguments`."""
     if not callable(value):
-        raise TypeError(f"{name} must be a function {arguments}, got {value!r}")
+        raise TypeError(f"{name} must be a function {arguments}, got {shown(value)}")
     return value
 
 
@@ -93,5 +153,5 @@ def _number(name: str, value: Any, wanted: str) -> float:
         except OverflowError:
             return math.inf
         except (TypeError, ValueError) as error:
-            raise TypeError(f"{name} {wanted}, got {value!r}") from error
-    raise TypeError(f"{name} {wanted}, got {value!r}")
+            raise TypeError(f"{name} {wanted}, got {shown(value)}") from error
+    raise TypeError(f"{name} {wanted}, got {shown(value)}")

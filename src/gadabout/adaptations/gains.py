@@ -9,6 +9,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from gadabout.adaptations.base import setting
+from gadabout.checks import check_finite, check_function, check_non_negative, check_positive, first_line
 
 Gain = Callable[[Array], Array]
 """γ as a function of k = 1, 2, …, traced by JAX and called with floats by `check_gains`."""
@@ -39,12 +40,9 @@ class PowerGain(eqx.Module):
     offset: Float[Array, ""] = eqx.field(converter=setting, default=0.0)
 
     def __init__(self, coefficient: float, exponent: float, offset: float = 0.0):
-        if not (np.isfinite(coefficient) and coefficient > 0):
-            raise ValueError(f"coefficient must be a finite number above 0, got {coefficient}")
-        if not np.isfinite(exponent):
-            raise ValueError(f"exponent must be a finite number, got {exponent}; 0.5 < exponent <= 1 converges")
-        if not (np.isfinite(offset) and offset >= 0):
-            raise ValueError(f"offset must be a finite number of at least 0, got {offset}")
+        check_positive("coefficient", coefficient)
+        check_finite("exponent", exponent, "0.5 < exponent <= 1 converges")
+        check_non_negative("offset", offset)
         self.coefficient, self.exponent, self.offset = coefficient, exponent, offset  # pyright: ignore
 
     def __call__(self, k):
@@ -64,7 +62,7 @@ def check_gains(gain: Gain) -> list[str]:
     Raises:
         ValueError: if a callable returns what is not a finite number of at least 0.
     """
-    a, slack, how = tail(gain)
+    a, slack, how = tail(check_function("gain", gain, "of k = 1, 2, …"))
     conditions = {
         "Σ γ_k = ∞": (a <= 1 + slack, "θ can stop short of where it should go"),
         "Σ (γ_k² + k^(-1/2) γ_k) < ∞": (a > 0.5 + slack, "the number of reprojections need not be finite"),
@@ -73,11 +71,11 @@ def check_gains(gain: Gain) -> list[str]:
     return warn_of_violated("gain", conditions, how, "exponents above 0.5 and at most 1 satisfy it")
 
 
-def tail(sequence: Callable) -> tuple[float, float, str]:
+def tail(sequence: Callable, argument: str = "gain") -> tuple[float, float, str]:
     """The exponent a with which a sequence falls like k^−a, how far off that may be, and how it is known, in words."""
     if isinstance(sequence, PowerGain):
         return float(sequence.exponent), 0.0, f"its exponent is {float(sequence.exponent):.4g}"
-    a = tail_exponent(sequence)
+    a = tail_exponent(sequence, argument)
     return a, TOLERANCE, f"the exponent of its tail, fitted between k = 2^20 and 2^40, is {a:.4g}"
 
 
@@ -90,11 +88,15 @@ def warn_of_violated(argument: str, conditions: dict[str, tuple[bool, str]], how
     return violated
 
 
-def tail_exponent(gain: Gain) -> float:
+def tail_exponent(gain: Gain, argument: str = "gain") -> float:
     """a of γ_k ≈ c k^−a, by least squares on logarithms; infinite where γ underflows to 0."""
-    values = np.array([float(gain(k)) for k in TAIL])  # pyright: ignore[reportArgumentType]
+    wanted = f"{argument} must return finite numbers of at least 0 for every k, however large"
+    try:
+        values = np.array([float(gain(k)) for k in TAIL])  # pyright: ignore[reportArgumentType]
+    except Exception as error:
+        raise ValueError(f"{wanted}; it fails: {first_line(error)}") from error
     if not (np.isfinite(values).all() and (values >= 0).all()):
-        raise ValueError("gain must return finite numbers of at least 0 for every k, however large")
+        raise ValueError(wanted)
     if (values == 0).any():
         return np.inf
     return float(-np.polyfit(np.log(TAIL), np.log(values), 1)[0])

@@ -11,6 +11,7 @@ from jaxtyping import Array, Float, Int, PyTree
 
 from gadabout.adaptations.base import AbstractAdaptation, setting
 from gadabout.adaptations.pool import PerChain
+from gadabout.checks import check_positive
 from gadabout.factors import AbstractFactor
 from gadabout.kernels import AbstractKernel
 
@@ -63,9 +64,10 @@ def go_home(home: Home, kernel: AbstractKernel, states: PyTree) -> tuple[Abstrac
 def stay_within(radius: float) -> Reset:
     """Π that brings θ back to where it began and leaves a chain where it is, if no further than `radius` from 0.
 
-    Chains further out go back to their starts.
+    Chains further out go back to their starts. Raises TypeError or ValueError unless `radius` is a finite number above
+    0.
     """
-    return Partial(_stay_within, radius=setting(radius))
+    return Partial(_stay_within, radius=setting(check_positive("radius", radius)))
 
 
 def _stay_within(home, kernel, states, *, radius):

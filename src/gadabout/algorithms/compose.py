@@ -1,6 +1,6 @@
 """Samplers made of samplers: in a cycle, one at random, on a block of coordinates (lectures, "Composing kernels")."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import jax.numpy as jnp
 import numpy as np
@@ -8,7 +8,7 @@ from jax.tree_util import Partial
 from jaxtyping import ArrayLike
 
 from gadabout.adaptations import AbstractAdaptation, NoAdaptation, OfPart, Together
-from gadabout.checks import check_whole
+from gadabout.checks import check_array, check_truth, check_whole, shown
 from gadabout.kernels import Block, Cycle, Mix
 from gadabout.sampler import Sampler
 
@@ -25,6 +25,7 @@ def cycle(*samplers: Sampler, random_order: bool = False) -> Sampler:
         ValueError: if there is no sampler.
     """
     _check("cycle", samplers)
+    check_truth("random_order", random_order)
     parts = tuple(OfPart(i, sampler.adaptation) for i, sampler in enumerate(samplers))
     kernel = Partial(_random_cycle if random_order else _cycle, _makers(samplers))
     return _of(samplers, "cycle", kernel, NoAdaptation() if random_order else Together(parts))
@@ -41,9 +42,10 @@ def mix(*samplers: Sampler, weights: ArrayLike | None = None) -> Sampler:
         ValueError: if there is no sampler, or the weights are not positive numbers, one for each.
     """
     _check("mix", samplers)
-    values = np.ones(len(samplers)) if weights is None else np.asarray(weights, float)
-    if values.shape != (len(samplers),) or not (np.isfinite(values).all() and (values > 0).all()):
-        raise ValueError(f"weights must be {len(samplers)} finite numbers above 0, one for each sampler, got {weights}")
+    wanted = f"{len(samplers)} finite numbers above 0, one for each sampler"
+    values = np.ones(len(samplers)) if weights is None else check_array("weights", weights, wanted)
+    if values.shape != (len(samplers),) or not (values > 0).all():
+        raise ValueError(f"weights must be {wanted}, got {shown(weights)}")
     kernel = Partial(_mix, _makers(samplers), jnp.asarray(values / values.sum(), dtype=float))
     return _of(samplers, "mix", kernel, NoAdaptation())
 
@@ -61,9 +63,14 @@ def block(sampler: Sampler, indices: Sequence[int], *, takes_discrete: bool = Fa
         ValueError: if the indices are not different whole numbers from 0 on.
     """
     _check("block", (sampler,))
+    check_truth("takes_discrete", takes_discrete)
+    wanted = "different coordinates, counted from 0, at least one, such as [0, 2]"
+    listed = isinstance(indices, Iterable) and not isinstance(indices, str | bytes | dict)
+    if not listed or getattr(indices, "ndim", 1) == 0:
+        raise TypeError(f"indices must be {wanted}, got {shown(indices)}")
     chosen = tuple(check_whole("indices", i, 0) for i in indices)
     if not chosen or len(set(chosen)) < len(chosen):
-        raise ValueError(f"indices must be different coordinates, counted from 0, at least one, got {indices!r}")
+        raise ValueError(f"indices must be {wanted}, got {shown(indices)}")
     kernel = Partial(_block, sampler.make_kernel, indices=chosen)
     discrete = sampler.takes_discrete or takes_discrete
     return _of((sampler,), "block", kernel, OfPart(0, sampler.adaptation), discrete)
@@ -74,7 +81,7 @@ def _check(name: str, samplers: tuple[Sampler, ...]) -> None:
         raise ValueError(f"{name}: give at least one sampler, such as rwm()")
     for sampler in samplers:
         if not isinstance(sampler, Sampler):
-            raise TypeError(f"{name}: each part must be a sampler, such as gadabout.rwm(), got {sampler!r}")
+            raise TypeError(f"{name}: each part must be a sampler, such as gadabout.rwm(), got {shown(sampler)}")
         if not sampler.state_is_point:
             raise ValueError(f"{sampler.name} keeps more than a point between its moves, and cannot be a part")
 

@@ -3,7 +3,7 @@
 from jax.tree_util import Partial
 
 from gadabout.adaptations import Gain, Optimiser
-from gadabout.algorithms.settings import FADING, for_ever, speed_measure
+from gadabout.algorithms.settings import FADING, fitting, for_ever, speed_measure
 from gadabout.kernels import Metropolis
 from gadabout.proposals import AbstractReparametrised
 from gadabout.sampler import Sampler
@@ -64,4 +64,4 @@ def gad(
 
 
 def _kernel(proposal, n, learned):
-    return Metropolis(proposal, learn=True)
+    return Metropolis(fitting(proposal, n, "proposal"), learn=True)

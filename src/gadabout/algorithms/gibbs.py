@@ -10,7 +10,7 @@ from jax.tree_util import Partial
 from jaxtyping import PyTree
 
 from gadabout.adaptations import NoAdaptation
-from gadabout.checks import check_function
+from gadabout.checks import check_function, check_truth
 from gadabout.kernels import Gibbs
 from gadabout.sampler import Sampler
 
@@ -32,7 +32,7 @@ def gibbs(*conditionals: Callable[..., PyTree], random_order: bool = False) -> S
         raise ValueError("give at least one conditional: a function (key, position) that draws a block anew")
     for conditional in conditionals:
         check_function("a conditional", conditional, "(key, position)")
-    kernel = Gibbs(conditionals, random_order)
+    kernel = Gibbs(conditionals, check_truth("random_order", random_order))
     return Sampler("gibbs", Partial(_kernel, kernel), NoAdaptation(), num_warmup=1_000, takes_discrete=True)
 
 

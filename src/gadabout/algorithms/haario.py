@@ -15,10 +15,17 @@ from typing import Any
 
 import jax.numpy as jnp
 from jax.tree_util import Partial
-from jaxtyping import Array, Float
 
 from gadabout.adaptations import Gain, GlobalScale, Haario, PowerGain, Together, check_gains
-from gadabout.algorithms.settings import for_ever, initial_factor, positive, probability, proposal_scale
+from gadabout.algorithms.settings import (
+    for_ever,
+    gain_sequence,
+    initial_factor,
+    non_negative,
+    positive,
+    probability,
+    proposal_scale,
+)
 from gadabout.factors import Scaled
 from gadabout.kernels import Metropolis
 from gadabout.proposals import RandomWalk
@@ -44,7 +51,7 @@ def haario(
     Raises:
         ValueError: if a setting is out of range.
     """
-    adaptation = Haario(_checked(gain), _factor, _non_negative("regularisation", regularisation))
+    adaptation = Haario(_checked(gain), _factor, non_negative("regularisation", regularisation))
     return _sampler("haario", adaptation, scale, adapt_for_ever)
 
 
@@ -71,7 +78,7 @@ def haario_scaled(
     """
     gain = _checked(gain)
     alpha = probability("target_acceptance", target_acceptance)
-    covariance = Haario(gain, _factor, _non_negative("regularisation", regularisation))
+    covariance = Haario(gain, _factor, non_negative("regularisation", regularisation))
     adaptation = Together((GlobalScale(gain, alpha, proposal_scale), covariance))
     return _sampler("haario-scaled", adaptation, scale, adapt_for_ever)
 
@@ -79,15 +86,8 @@ def haario_scaled(
 def _checked(gain: Gain | None) -> Gain:
     if gain is None:
         return PowerGain(1.0, 0.8, 20.0)
-    first = float(gain(1))  # pyright: ignore[reportArgumentType]
-    if not 0 < first <= 1:
-        raise ValueError(f"gain must start in (0, 1], or the covariance is no covariance; got {first} at k = 1")
-    check_gains(gain)
+    check_gains(gain_sequence(gain, largest_first=1))  # or the covariance is no covariance
     return gain
-
-
-def _non_negative(argument: str, value: float) -> Float[Array, ""]:
-    return jnp.zeros((), float) if value == 0 else positive(argument, value)
 
 
 def _sampler(name, adaptation, scale, adapt_for_ever):

@@ -9,11 +9,13 @@ from jaxtyping import ArrayLike
 
 from gadabout.algorithms.settings import optional_positive
 from gadabout.algorithms.step_size import StepSizeRule, step_size_control
-from gadabout.checks import check_whole
+from gadabout.checks import check_array, check_non_negative, check_whole
 from gadabout.factors import AbstractFactor, Cholesky, Diagonal
 from gadabout.kernels import Metropolis
 from gadabout.proposals import Hamiltonian, JitteredHamiltonian
 from gadabout.sampler import Sampler, known_factor
+
+MASS = "symmetric and positive definite, of shape (n, n), or (n,) if diagonal"
 
 
 def hmc(
@@ -44,15 +46,16 @@ def hmc(
         ValueError: if a setting is out of range.
     """
     N = check_whole("num_steps", num_steps)
-    if not 0 <= step_jitter < 1:
+    if check_non_negative("step_jitter", step_jitter) >= 1:
         raise ValueError(f"step_jitter must be at least 0 and below 1, got {step_jitter}; 0.1 to 0.5 are usual")
     steps_jitter = check_whole("steps_jitter", steps_jitter, 0, N - 1, wanted=f"from 0 to num_steps - 1 = {N - 1}")
     jittered = step_jitter > 0 or steps_jitter > 0
+    known = None if inverse_mass_matrix is None else check_array("inverse_mass_matrix", inverse_mass_matrix, MASS)
     kernel = Partial(
         _jittered_kernel if jittered else _kernel,
         num_steps=N,
         step_size=optional_positive("step_size", step_size),
-        factor=None if inverse_mass_matrix is None else _factor(np.asarray(inverse_mass_matrix, float)),
+        factor=None if known is None else _factor(known),
         **({"jitters": (jnp.asarray(step_jitter, dtype=float), steps_jitter)} if jittered else {}),
     )
     adaptation = step_size_control(step_size_rule, target_acceptance, _base_step_size if jittered else _step_size)
@@ -66,11 +69,8 @@ def _factor(Sigma: np.ndarray) -> AbstractFactor:
         L = np.linalg.cholesky(dense)
     except np.linalg.LinAlgError:
         L = None
-    if L is None or L.ndim != 2 or not np.allclose(L @ L.T, dense):
-        raise ValueError(
-            "inverse_mass_matrix must be symmetric and positive definite, of shape (n, n), or (n,) if diagonal; "
-            f"got an array of shape {Sigma.shape}"
-        )
+    if L is None or L.ndim != 2 or not L.size or not np.allclose(L @ L.T, dense):
+        raise ValueError(f"inverse_mass_matrix must be {MASS}; got an array of shape {Sigma.shape}")
     return Diagonal(jnp.sqrt(Sigma)) if Sigma.ndim == 1 else Cholesky(jnp.asarray(L))
 
 

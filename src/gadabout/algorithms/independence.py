@@ -9,6 +9,7 @@ from jax.tree_util import Partial
 
 from gadabout.adaptations import NoAdaptation
 from gadabout.algorithms.settings import optional_positive, positive
+from gadabout.checks import shown
 from gadabout.factors import Diagonal, Scaled
 from gadabout.kernels import Metropolis
 from gadabout.proposals import AbstractDistribution, Gaussian, Independent, StudentT
@@ -35,6 +36,11 @@ def independence(
     Raises:
         ValueError: if a setting is out of range, or the distribution has not as many coordinates as the position.
     """
+    if not (distribution is None or isinstance(distribution, AbstractDistribution)):
+        raise TypeError(
+            "distribution must be one of the library's, such as gadabout.proposals.Gaussian(mean, factor), or one that "
+            f"derives from gadabout.AbstractDistribution, got {shown(distribution)}"
+        )
     scale_, degrees = positive("scale", scale), optional_positive("degrees_of_freedom", degrees_of_freedom)
     kernel = Partial(_kernel, distribution=distribution, scale=scale_, degrees_of_freedom=degrees)
     return Sampler("independence", kernel, NoAdaptation())

@@ -11,6 +11,8 @@ from jax.tree_util import Partial
 from jaxtyping import PyTree
 
 from gadabout.adaptations import NoAdaptation
+from gadabout.algorithms.settings import fitting
+from gadabout.checks import check_function, check_truth, shown
 from gadabout.kernels import Metropolis
 from gadabout.proposals import AbstractProposal, UserProposal
 from gadabout.sampler import Sampler
@@ -33,16 +35,19 @@ def metropolis_hastings(
     Raises:
         TypeError: if `proposal` is neither, or a density is given beside an `AbstractProposal`.
     """
+    check_truth("takes_discrete", takes_discrete)
     if isinstance(proposal, AbstractProposal):
         if log_density is not None:
             raise TypeError("log_density belongs to a function; this proposal knows its own ratio: leave it out")
         own = proposal
-    elif callable(proposal):
+    elif callable(proposal) and not isinstance(proposal, type):
+        if log_density is not None:
+            check_function("log_density", log_density, "(y, x)")
         own = UserProposal(proposal, log_density)
     else:
-        raise TypeError(f"proposal must be an AbstractProposal or a function sample(key, x), got {proposal!r}")
+        raise TypeError(f"proposal must be an AbstractProposal or a function sample(key, x), got {shown(proposal)}")
     return Sampler("metropolis-hastings", Partial(_kernel, own), NoAdaptation(), takes_discrete=takes_discrete)
 
 
 def _kernel(proposal, n, learned):
-    return Metropolis(proposal)
+    return Metropolis(fitting(proposal, n, "proposal"))

@@ -15,8 +15,8 @@ from jax.tree_util import Partial
 from jaxtyping import ArrayLike
 
 from gadabout.adaptations import Gain, OnlineEM, PowerGain, check_gains
-from gadabout.algorithms.settings import for_ever, optional_positive, positive
-from gadabout.checks import check_whole
+from gadabout.algorithms.settings import for_ever, gain_sequence, optional_positive, positive
+from gadabout.checks import check_array, check_whole
 from gadabout.factors import Cholesky
 from gadabout.kernels import Metropolis
 from gadabout.proposals import GaussianMixture, Independent, MixtureWalk
@@ -96,9 +96,11 @@ def mixture_walk(
 
 def _checked(num_components: int, scale: float, means: ArrayLike | None) -> dict[str, Any]:
     K = check_whole("num_components", num_components)
-    start = None if means is None else jnp.asarray(means, dtype=float)
-    if start is not None and (start.ndim != 2 or start.shape[0] != K):
-        raise ValueError(f"means must have the shape (num_components, n) = ({K}, n), got {start.shape}")
+    start, wanted = None, f"an array of shape (num_components, n) = ({K}, n)"
+    if means is not None:
+        start = jnp.asarray(check_array("means", means, wanted), dtype=float)
+        if start.ndim != 2 or start.shape[0] != K or not start.size:
+            raise ValueError(f"means must have the shape (num_components, n) = ({K}, n), got {start.shape}")
     return {"K": K, "scale": positive("scale", scale), "means": start}
 
 
@@ -106,7 +108,7 @@ def _online_em(where, gain: Gain | None, start_at_chains: bool, regularisation: 
     if gain is None:
         gain = PowerGain(1.0, 0.7, 100.0)
     else:
-        check_gains(gain)
+        check_gains(gain_sequence(gain, largest_first=1))
     return OnlineEM(where, gain, positive("regularisation", regularisation), 0.01 / K, start_at_chains)
 
 

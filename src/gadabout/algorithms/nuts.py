@@ -24,6 +24,10 @@ from gadabout.sampler import Sampler, known_factor
 Metric = Literal["diagonal", "dense", "unit"]
 
 
+DEEPEST = 30
+"""doublings whose steps a 32-bit integer counts"""
+
+
 def nuts(
     metric: Metric = "diagonal",
     *,
@@ -38,7 +42,7 @@ def nuts(
         metric: "diagonal" learns the coordinates' scales and "dense" their covariance in Stan's windows, over 1,000
             warm-up iterations by default; "unit" learns the step size alone, over 500.
         target_acceptance: the mean Metropolis probability along a trajectory that the step size is steered to.
-        max_depth: doublings at most: a trajectory has at most 2^max_depth − 1 steps.
+        max_depth: doublings at most, up to 30: a trajectory has at most 2^max_depth − 1 steps.
         warmup_max_depth: the same in warm-up, if it is to differ.
         step_size: initial ε; 0.1 n^(-1/4) by default.
 
@@ -46,8 +50,8 @@ def nuts(
         ValueError: if a setting is out of range.
     """
     check_one_of("metric", metric, ("diagonal", "dense", "unit"))
-    depth = check_whole("max_depth", max_depth)
-    warmup_depth = depth if warmup_max_depth is None else check_whole("warmup_max_depth", warmup_max_depth)
+    depth = check_whole("max_depth", max_depth, 1, DEEPEST)
+    warmup_depth = depth if warmup_max_depth is None else check_whole("warmup_max_depth", warmup_max_depth, 1, DEEPEST)
     alpha = probability("target_acceptance", target_acceptance)
     step = DualAveraging(alpha, _step_size)
     kernel = Partial(

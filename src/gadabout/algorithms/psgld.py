@@ -22,6 +22,7 @@ import jax.numpy as jnp
 from jax.tree_util import Partial
 
 from gadabout.algorithms.settings import positive, probability, unadjusted
+from gadabout.checks import check_truth
 from gadabout.kernels import PreconditionedLangevin
 from gadabout.minibatch.step_sizes import StepSizes, bias_of, step_sizes
 from gadabout.sampler import Sampler
@@ -50,8 +51,8 @@ def psgld(
     epsilon = step_sizes(step_size)
     kernel = Partial(
         _kernel,
-        drift,
-        freeze,
+        check_truth("drift", drift),
+        check_truth("freeze", freeze),
         step_size=epsilon,
         decay=probability("decay", decay),
         damping=positive("damping", damping),

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 from jax.tree_util import Partial
 
 from gadabout.adaptations import Gain, PowerGain, Robust, check_gains
-from gadabout.algorithms.settings import for_ever, initial_factor, optional_positive, probability
+from gadabout.algorithms.settings import for_ever, gain_sequence, initial_factor, optional_positive, probability
 from gadabout.kernels import Metropolis
 from gadabout.proposals import RandomWalk
 from gadabout.sampler import Sampler
@@ -38,8 +38,7 @@ def ram(
     Raises:
         ValueError: if a setting is out of range.
     """
-    if gain is None:
-        gain = PowerGain(1.0, 0.66, 1.0)
+    gain = PowerGain(1.0, 0.66, 1.0) if gain is None else gain_sequence(gain)
     check_gains(gain)
     adaptation = Robust(gain, probability("target_acceptance", target_acceptance), _factor)
     kernel = Partial(_kernel, scale=optional_positive("scale", scale))

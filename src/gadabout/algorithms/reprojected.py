@@ -1,12 +1,12 @@
 """Any sampler with its adaptation reprojected on growing compact sets (Andrieu & Moulines 2006, section 2)."""
 
 import dataclasses
-import math
 
 from gadabout.adaptations import Reprojection, extent, go_home
 from gadabout.adaptations.reprojection import Level, Reset
 from gadabout.algorithms.haario import haario
 from gadabout.algorithms.settings import positive
+from gadabout.checks import check_function, check_positive, shown
 from gadabout.sampler import Sampler
 
 
@@ -31,7 +31,11 @@ def reprojected(
         ValueError: if a setting is out of range.
     """
     sampler = haario() if sampler is None else sampler
-    if not (math.isfinite(growth) and growth > 1):
+    if not isinstance(sampler, Sampler):
+        raise TypeError(f"sampler must be a recipe's result, such as gadabout.haario(), got {shown(sampler)}")
+    if check_positive("growth", growth) <= 1:
         raise ValueError(f"growth must be a finite number above 1, or the sets do not cover all θ; got {growth}")
+    check_function("level", level, "(kernel, memory)")
+    check_function("reset", reset, "(home, kernel, states)")
     adaptation = Reprojection(sampler.adaptation, positive("bound", bound), growth, level, reset)  # pyright: ignore
     return dataclasses.replace(sampler, name=f"reprojected-{sampler.name}", adaptation=adaptation)

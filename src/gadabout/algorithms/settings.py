@@ -3,6 +3,7 @@
 import math
 from typing import Any
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
@@ -17,8 +18,17 @@ from gadabout.adaptations import (
     RMSprop,
     SpeedMeasure,
 )
-from gadabout.checks import check_positive, check_probability
-from gadabout.factors import Cholesky, Diagonal, FactorKind, Scaled, isotropic, of_kind
+from gadabout.checks import (
+    check_function,
+    check_non_negative,
+    check_positive,
+    check_probability,
+    check_truth,
+    first_line,
+    shown,
+)
+from gadabout.factors import AbstractFactor, Cholesky, Diagonal, FactorKind, Scaled, isotropic, of_kind
+from gadabout.proposals import AbstractDistribution
 from gadabout.sampler import Learned, Sampler, known_factor
 
 PAPER: dict[str, Any] = {"relative": False, "diagonal_floor": 1e-3, "beta_cap": None, "safeguards": False, "gain": None}
@@ -38,9 +48,44 @@ def positive(argument: str, value: float) -> Float[Array, ""]:
     return jnp.asarray(check_positive(argument, value), dtype=float)
 
 
+def non_negative(argument: str, value: float) -> Float[Array, ""]:
+    """The value as an array, if it is a finite number of at least 0; raises TypeError or ValueError."""
+    return jnp.asarray(check_non_negative(argument, value), dtype=float)
+
+
 def optional_positive(argument: str, value: float | None) -> Float[Array, ""] | None:
     """`positive`, or None where the recipe has a default that depends on n."""
     return None if value is None else positive(argument, value)
+
+
+def gain_sequence(gain: Any, largest_first: float = math.inf) -> Gain:
+    """The gain sequence of a recipe's argument `gain`, its numbers in the precision of the moment.
+
+    Raises TypeError for what is no function, ValueError where its first value is not in (0, `largest_first`].
+    """
+    check_function("gain", gain, "of k = 1, 2, …, such as gadabout.adaptations.PowerGain(1.0, 0.8, 20.0)")
+    gain = jax.tree.map(lambda leaf: jnp.asarray(leaf, float) if eqx.is_inexact_array(leaf) else leaf, gain)
+    wanted = "above 0" if largest_first == math.inf else f"in (0, {largest_first:g}]"
+    try:
+        with jax.ensure_compile_time_eval():
+            first = float(gain(1.0))
+    except Exception as error:
+        raise ValueError(f"gain must return one number {wanted} for k = 1; it fails: {first_line(error)}") from error
+    if not (math.isfinite(first) and 0 < first <= largest_first):
+        raise ValueError(f"gain must start with a finite number {wanted}, got {first} at k = 1; PowerGain(1, 0.8) does")
+    return gain
+
+
+def fitting(tree: Any, n: int, argument: str) -> Any:
+    """The proposal or distribution, if all factors and distributions in it are of n coordinates; else ValueError."""
+    sized = lambda node: isinstance(node, AbstractFactor | AbstractDistribution)
+    for part in filter(sized, jax.tree.leaves(tree, is_leaf=sized)):
+        if part.dim != n:
+            raise ValueError(
+                f"{argument}: its {type(part).__name__} is of {part.dim} coordinates, the position has {n}; make it of "
+                "as many"
+            )
+    return tree
 
 
 def initial_factor(
@@ -71,7 +116,7 @@ def proposal_scale(kernel: Any) -> Any:
 
 def for_ever(adaptation: AbstractAdaptation, adapt_for_ever: bool) -> AbstractAdaptation:
     """The adaptation, which goes on while draws are kept if that is wanted and its steps diminish."""
-    return ForEver(adaptation) if adapt_for_ever else adaptation
+    return ForEver(adaptation) if check_truth("adapt_for_ever", adapt_for_ever) else adaptation
 
 
 def speed_measure(
@@ -87,15 +132,17 @@ def speed_measure(
     gain: Gain | None,
 ) -> SpeedMeasure:
     """Algorithm 1's adaptation with the paper's RMSprop, or with an optimiser in its place."""
-    off: dict[str, Any] = {} if safeguards else {"gradient_clip": None, "patience": None}
+    off: dict[str, Any] = {} if check_truth("safeguards", safeguards) else {"gradient_clip": None, "patience": None}
+    if optimiser is not None and not all(callable(getattr(optimiser, name, None)) for name in ("init", "update")):
+        raise TypeError(f"optimiser must be an optax transformation, such as optax.adam(1e-3), got {shown(optimiser)}")
     return SpeedMeasure(
         RMSprop(positive("learning_rate", learning_rate), guarded=safeguards) if optimiser is None else optimiser,
         probability("target_acceptance", target_acceptance),
         positive("beta_rate", beta_rate),
         diagonal_floor=positive("diagonal_floor", diagonal_floor),
         beta_cap=optional_positive("beta_cap", beta_cap),
-        relative=relative,
-        gain=gain,
+        relative=check_truth("relative", relative),
+        gain=None if gain is None else gain_sequence(gain),
         **off,
     )
 

@@ -13,7 +13,7 @@ zero and is never drawn anew.
 from jax.tree_util import Partial
 
 from gadabout.algorithms.settings import positive, unadjusted
-from gadabout.checks import check_probability
+from gadabout.checks import check_non_negative, check_probability
 from gadabout.kernels import StochasticHamiltonian
 from gadabout.minibatch.step_sizes import StepSizes, bias_of, step_sizes
 from gadabout.sampler import Sampler
@@ -31,7 +31,7 @@ def sghmc(step_size: float | StepSizes, *, friction: float = 0.1, noise_estimate
         ValueError: if a setting is out of range.
     """
     check_probability("friction", friction, "typical values are 0.01 to 0.1")
-    if not 0 <= noise_estimate < friction:
+    if check_non_negative("noise_estimate", noise_estimate) >= friction:
         raise ValueError(f"noise_estimate must be at least 0 and below friction = {friction}, got {noise_estimate}")
     epsilon = step_sizes(step_size)
     alpha = positive("friction", friction)

@@ -60,7 +60,9 @@ def check_step_sizes(step_size: StepSizes) -> list[str]:
     Raises:
         ValueError: if a function returns what is not a finite number of at least 0.
     """
-    gamma, slack, how = (0.0, 0.0, "it is constant") if isinstance(step_size, Constant) else tail(step_size)
+    gamma, slack, how = (
+        (0.0, 0.0, "it is constant") if isinstance(step_size, Constant) else tail(step_size, "step_size")
+    )
     conditions = {
         "Σ ε_t = ∞": (gamma <= 1 + slack, "the chain can stop short of the posterior"),
         "Σ ε_t² < ∞": (gamma > 0.5 + slack, "a bias remains however long the run is"),
