@@ -131,12 +131,6 @@ def shown(value: Any, form: Callable[[Any], str] = repr) -> str:
     return f"a {type(value).__name__}" + (f" of shape {tuple(shape)}" if isinstance(shape, tuple) else "")
 
 
-def first_line(error: BaseException) -> str:
-    """The kind of an error that somebody else's code raised, and the first line of its message."""
-    text = str(error).strip().split("\n")[0]
-    return f"{type(error).__name__}: {text}" if text else type(error).__name__
-
-
 def check_function(name: str, value: Any, arguments: str = "of a position") -> Any:
     """The value, if it can be called; otherwise a TypeError that says of what `arguments`."""
     if not callable(value):

@@ -10,6 +10,8 @@ from jaxtyping import Array, Float, Key, PyTree
 
 from gadabout.adaptations import AbstractAdaptation, Pool
 from gadabout.adaptations.pool import ALONE
+from gadabout.calls import check_call
+from gadabout.checks import shown
 from gadabout.factors import AbstractFactor
 from gadabout.kernels import AbstractKernel, Transition
 from gadabout.kernels.base import AbstractInfo
@@ -85,7 +87,10 @@ class Sampler(eqx.Module):
 
     def kernel(self, n: int, learned: Learned | None = None) -> AbstractKernel:
         """The kernel for n coordinates, with the θ of `learned` wherever name and shape fit."""
+        check_call("make_kernel", "(n, learned)", self.make_kernel, n, learned)
         kernel = self.make_kernel(n, learned)
+        if not isinstance(kernel, AbstractKernel):
+            raise TypeError(f"make_kernel of {self.name} must return an AbstractKernel, got {shown(kernel)}")
         return kernel if learned is None else with_theta(kernel, learned.theta)
 
     def init(self, target: Target, positions: Float[Array, "chains n"], learned: Learned | None = None) -> State:
@@ -180,6 +185,11 @@ def checked(kernel: AbstractKernel, transition: Any) -> tuple[PyTree, AbstractIn
         raise TypeError(
             f"{type(kernel).__name__}.step must return a state and an info, such as gadabout.kernels.Info(lp, "
             "acceptance_rate, accepted, finite); got another value"
+        )
+    if missing := {"lp", "acceptance_rate", "accepted", "nonfinite"} - transition[1].record.keys():
+        raise TypeError(
+            f"{type(kernel).__name__}.step must return an info whose record has {', '.join(sorted(missing))}, got "
+            f"{', '.join(transition[1].record)}; add them to what gadabout.kernels.Info records"
         )
     return transition
 

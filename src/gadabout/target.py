@@ -57,7 +57,7 @@ class Target(eqx.Module):
     def log_density(self, x: Float[Array, " n"]) -> Float[Array, ""]:
         """log π(x), a scalar; raises LogDensityError while tracing where the user's function returns anything else."""
         value = _call(self.function, self.layout, x, self.data)
-        _check_value(value)
+        check_scalar("logdensity", value)
         return jnp.asarray(value).astype(x.dtype)
 
     def unravel(self, x: Float[Array, " n"]) -> PyTree:
@@ -110,20 +110,20 @@ def _call(function, layout, x, data):
     return function(position) if data is None else function(position, data)
 
 
-def _check_value(value: Any) -> None:
-    """Raises LogDensityError where the value of a log density is not one real number."""
+def check_scalar(name: str, value: Any) -> None:
+    """Raises LogDensityError where what a user's log density returned is not one real number; `name` is what it is."""
     if not isinstance(value, jax.Array | np.ndarray | np.generic | int | float | complex):
         kind = "None" if value is None else f"a {type(value).__name__}"
-        raise LogDensityError(f"logdensity must return a scalar, one real number, got {kind}; return the value alone")
+        raise LogDensityError(f"{name} must return a scalar, one real number, got {kind}; return the value alone")
     if jnp.shape(value) != ():
         raise LogDensityError(
-            f"logdensity must return a scalar, got an array of shape {jnp.shape(value)}; "
+            f"{name} must return a scalar, got an array of shape {jnp.shape(value)}; "
             "sum the terms of the log density before returning it"
         )
     kind = jnp.result_type(value)
     if jnp.issubdtype(kind, jnp.bool_) or jnp.issubdtype(kind, jnp.complexfloating):
         raise LogDensityError(
-            f"logdensity must return a scalar, one real number, got one of type {kind}; return the log density, "
+            f"{name} must return a scalar, one real number, got one of type {kind}; return the log density, "
             "not a truth value or a complex number"
         )
 

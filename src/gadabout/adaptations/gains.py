@@ -9,7 +9,8 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from gadabout.adaptations.base import setting
-from gadabout.checks import check_finite, check_function, check_non_negative, check_positive, first_line
+from gadabout.calls import first_line
+from gadabout.checks import check_finite, check_function, check_non_negative, check_positive
 
 Gain = Callable[[Array], Array]
 """γ as a function of k = 1, 2, …, traced by JAX and called with floats by `check_gains`."""

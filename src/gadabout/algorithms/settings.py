@@ -18,13 +18,13 @@ from gadabout.adaptations import (
     RMSprop,
     SpeedMeasure,
 )
+from gadabout.calls import first_line
 from gadabout.checks import (
     check_function,
     check_non_negative,
     check_positive,
     check_probability,
     check_truth,
-    first_line,
     shown,
 )
 from gadabout.factors import AbstractFactor, Cholesky, Diagonal, FactorKind, Scaled, isotropic, of_kind

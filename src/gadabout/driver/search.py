@@ -1,7 +1,5 @@
 """The start of a run: up to 100 tries for a finite one, and errors that say what is wrong where none is found."""
 
-import traceback
-from pathlib import Path
 from typing import NamedTuple
 
 import equinox as eqx
@@ -11,6 +9,7 @@ import numpy as np
 from jax.tree_util import Partial
 from jaxtyping import Array, Bool, Float, Int, Key
 
+from gadabout.calls import first_line, place_of
 from gadabout.layout import Layout
 from gadabout.target import LogDensityError, Point, Target
 
@@ -52,36 +51,25 @@ def find_start(
     except (jax.errors.ConcretizationTypeError, jax.errors.TracerArrayConversionError) as error:
         raise TypeError(
             "logdensity branches in Python on a traced value, or hands it to NumPy; use jax.numpy, with jnp.where or "
-            f"jax.lax.cond in place of if: {_first_line(error)}"
+            f"jax.lax.cond in place of if: {first_line(error)}"
         ) from error
     except Exception as error:
         if order == 2 and _works(target, layout.dim, 1):
             raise ValueError(
                 "variant='exact' needs the second derivative of logdensity, which JAX cannot take here: "
-                f"{_first_line(error)}; use variant='fast'"
+                f"{first_line(error)}; use variant='fast'"
             ) from error
         if order >= 1 and _works(target, layout.dim, 0):
             raise ValueError(
-                f"logdensity cannot be differentiated by JAX: {_first_line(error)}; write it in jax.numpy, "
+                f"logdensity cannot be differentiated by JAX: {first_line(error)}; write it in jax.numpy, "
                 "or use a sampler that needs no gradient, such as rwm() or am()"
             ) from error
         raise ValueError(
-            f"logdensity failed on a position with {shapes}: {type(error).__name__}: {_first_line(error)}"
-            f"{_where(error)}; check the shapes of init and data"
+            f"logdensity failed on a position with {shapes}: {first_line(error)}"
+            f"{place_of(error)}; check the shapes of init and data"
         ) from error
     _check(found, layout, order)
     return found.x
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).strip().split("\n")[0]
-
-
-def _where(error: Exception) -> str:
-    """The last line outside this package and JAX where an error arose, such as " (model.py, line 3)"."""
-    frames = traceback.extract_tb(error.__traceback__)
-    own = [frame for frame in frames if not any(name in frame.filename for name in ("gadabout/", "jax/", "equinox/"))]
-    return f" ({Path(own[-1].filename).name}, line {own[-1].lineno})" if own else ""
 
 
 def _works(target: Target, n: int, order: int) -> bool:

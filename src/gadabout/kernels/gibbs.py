@@ -8,8 +8,9 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Key, PyTree
 
+from gadabout.calls import called
 from gadabout.kernels.base import AbstractKernel, Info
-from gadabout.proposals import as_pytree
+from gadabout.proposals.user import as_pytree, check_position
 from gadabout.target import Point, Target
 
 
@@ -62,10 +63,9 @@ class Gibbs(AbstractKernel):
 def _renewed(conditional: Callable, key: Key[Array, ""], x: Float[Array, " n"], target: Target) -> Float[Array, " n"]:
     """The flat position after one conditional draw; raises ValueError while tracing where it is not a position."""
     position = target.unravel(x)
-    new: Any = conditional(key, position) if target.data is None else conditional(key, position, target.data)
+    data, arguments = ((), "(key, position)") if target.data is None else ((target.data,), "(key, position, data)")
+    new: Any = called("a conditional", arguments, conditional, key, position, *data)
     if isinstance(position, dict) and isinstance(new, dict):
         new = {**position, **new}
-    shapes, expected = (jax.tree.map(jnp.shape, tree) for tree in (new, position))
-    if shapes != expected:
-        raise ValueError(f"a conditional must return a position with the shapes {expected}, got {shapes}")
+    check_position("a conditional", new, position)
     return target.ravel(new)

@@ -6,6 +6,7 @@ import jax.numpy as jnp
 
 from gadabout.kernels.base import AbstractKernel, MetropolisInfo
 from gadabout.proposals import AbstractProposal, AbstractReparametrised, renew_cache
+from gadabout.proposals.base import checked_move
 
 
 class Metropolis(AbstractKernel):
@@ -40,7 +41,7 @@ class Metropolis(AbstractKernel):
         if self.learn and isinstance(self.proposal, AbstractReparametrised):
             there, log_q, pullback = self.proposal.move_and_pullback(noise, state, target)
         else:
-            there, log_q = self.proposal.move(noise, state, target)
+            there, log_q = checked_move(self.proposal, noise, state, target)
             pullback = None
         return self._judged(accept_key, noise, state, there, log_q, pullback)
 

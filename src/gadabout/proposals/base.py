@@ -1,12 +1,16 @@
 """What a proposal is: the part of a Metropolis kernel that is worth learning."""
 
 from abc import abstractmethod
+from typing import Any
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
 from jax.tree_util import Partial
 from jaxtyping import Array, Float, Key, PyTree
 
+from gadabout.calls import check_call
+from gadabout.checks import shown
 from gadabout.target import Point, Target
 
 
@@ -82,6 +86,21 @@ class AbstractReparametrised(AbstractProposal):
 
         _, pullback, (there, log_q) = jax.vjp(log_ratio, theta, has_aux=True)
         return there, log_q, Partial(_only, pullback)
+
+
+def checked_move(proposal: AbstractProposal, noise: PyTree, here: Point, target: Target) -> tuple[Point, Any]:
+    """What `move` returns; raises TypeError or ValueError while tracing where it is not a point and a log-ratio."""
+    name = f"{type(proposal).__name__}.move"
+    check_call(name, "(noise, here, target)", proposal.move, noise, here, target)
+    moved = proposal.move(noise, here, target)
+    what = f"{name} must return the proposed point, such as target.at(y), and the log-ratio"
+    pair = moved if isinstance(moved, tuple) and len(moved) == 2 else (None, None)
+    if not isinstance(pair[0], Point):
+        raise TypeError(f"{what}, got {shown(moved)}")
+    shapes = jnp.shape(pair[0].x), jnp.shape(pair[1])
+    if shapes != (here.x.shape, ()):
+        raise ValueError(f"{what}, of shapes {here.x.shape} and (), got the shapes {shapes[0]} and {shapes[1]}")
+    return pair
 
 
 def renew_cache(proposal: AbstractProposal, here: Point) -> Point:

@@ -5,10 +5,14 @@ from typing import Any
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
 from jax.tree_util import Partial
 from jaxtyping import PyTree
 
+from gadabout.calls import called
+from gadabout.checks import shown
 from gadabout.proposals.base import AbstractProposal
+from gadabout.target import check_scalar
 
 
 def as_pytree(function: Any) -> Any:
@@ -32,16 +36,25 @@ class UserProposal(AbstractProposal):
 
     def move(self, noise, here, target):
         position = target.unravel(here.x)
-        proposed = self.sample(noise, position)
-        _check(proposed, position)
+        proposed = called("sample", "(key, x)", self.sample, noise, position)
+        check_position("sample", proposed, position)
         there = target.at(target.ravel(proposed))
         if self.log_density is None:
             return there, 0.0
-        return there, self.log_density(position, proposed) - self.log_density(proposed, position)
+        return there, self._log_q(position, proposed) - self._log_q(proposed, position)
+
+    def _log_q(self, y: PyTree, x: PyTree) -> Any:
+        value = called("log_density", "(y, x)", self.log_density, y, x)
+        check_scalar("log_density", value)
+        return value
 
 
-def _check(proposed: PyTree, position: PyTree) -> None:
-    """Raises ValueError while tracing where a proposal is not shaped as a position."""
-    shapes = [jax.tree.map(jax.numpy.shape, tree) for tree in (proposed, position)]
-    if shapes[0] != shapes[1]:
-        raise ValueError(f"sample must return a position with the shapes {shapes[1]}, got {shapes[0]}")
+def check_position(name: str, found: PyTree, position: PyTree) -> None:
+    """Raises ValueError while tracing where what a user's function returned is not shaped as a position."""
+    expected = jax.tree.map(jnp.shape, position)
+    try:
+        shapes = jax.tree.map(lambda leaf: jnp.asarray(leaf).shape, found)
+    except TypeError as error:
+        raise ValueError(f"{name} must return a position with the shapes {expected}, got {shown(found)}") from error
+    if shapes != expected:
+        raise ValueError(f"{name} must return a position with the shapes {expected}, got {shapes}")

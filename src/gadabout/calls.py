@@ -1,0 +1,55 @@
+"""Functions of the user's, called so that what goes wrong in them is told in one line: which, with what, and where."""
+
+import inspect
+import sysconfig
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+PACKAGE, LIBRARY = Path(__file__).parent, Path(sysconfig.get_path("stdlib"))
+"""folders of code that is not the user's, beside site-packages"""
+
+
+def check_call(name: str, arguments: str, function: Callable[..., Any], *values: Any) -> None:
+    """Raises TypeError where a function does not take these values; `arguments` says what it is called with."""
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):  # as of some functions that are not written in Python
+        return
+    try:
+        signature.bind(*values)
+    except TypeError as error:
+        raise TypeError(f"{name} must be a function {arguments}, but its arguments are {signature}: {error}") from error
+
+
+def called(name: str, arguments: str, function: Callable[..., Any], *values: Any) -> Any:
+    """What a function of the user's returns.
+
+    Raises TypeError where it does not take these values; TypeError, or ValueError for errors of any other kind, with
+    the first line of its message and its place, where it raises one.
+    """
+    check_call(name, arguments, function, *values)
+    try:
+        return function(*values)
+    except Exception as error:
+        kind = TypeError if isinstance(error, TypeError) else ValueError
+        message = f"{name} failed: {first_line(error)}{place_of(error)}; it is called as a function {arguments}"
+        raise kind(message) from error
+
+
+def first_line(error: BaseException) -> str:
+    """The kind of an error that somebody else's code raised, and the first line of its message."""
+    text = str(error).strip().split("\n")[0]
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
+def place_of(error: BaseException) -> str:
+    """The last line of the user's own code where an error arose, such as " (model.py, line 3)"; "" if there is none."""
+    lines = ((Path(frame.filename), frame.lineno) for frame in traceback.extract_tb(error.__traceback__))
+    own = [line for line in lines if not _is_installed(line[0])]
+    return f" ({own[-1][0].name}, line {own[-1][1]})" if own else ""
+
+
+def _is_installed(path: Path) -> bool:
+    return path.is_relative_to(PACKAGE) or path.is_relative_to(LIBRARY) or "site-packages" in path.parts
