@@ -35,6 +35,7 @@ from gadabout.api import RunStopped, predictive, sample
 from gadabout.diagnostics import diagnose
 from gadabout.driver import Until
 from gadabout.factors import AbstractFactor
+from gadabout.findings import DiagnosticWarning
 from gadabout.kernels import AbstractKernel
 from gadabout.minibatch import Minibatches
 from gadabout.model import AbstractModel, Model
@@ -51,6 +52,7 @@ __all__ = [
     "AbstractModel",
     "AbstractProposal",
     "AbstractReparametrised",
+    "DiagnosticWarning",
     "Minibatches",
     "Model",
     "Plan",

@@ -54,7 +54,10 @@ def test_the_tree_has_the_schema():
     assert attributes["sampler"] == "gad-mala"
     parts = sum(attributes[f"seconds_{name}"] for name in ("compile", "warmup", "sampling"))
     assert parts <= attributes["seconds_total"]
-    assert attributes["warnings"] == []
+    assert attributes["warnings"] == [
+        finding["problem"] + "; " + finding["remedy"] for finding in attributes["findings"]
+    ]
+    assert tree["diagnostics"]["rhat"]["w"].dims == ("w_dim_0", "w_dim_1")
     summary = arviz_stats.summary(tree)
     assert "r_hat" in summary.columns
 

@@ -4,10 +4,13 @@ from datetime import UTC, datetime
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
-import equinox as eqx
 import numpy as np
 
-from gadabout.driver import Ending, Engine, Failed, Interrupted
+from gadabout.api.settings import settings_of
+from gadabout.api.troubles import all_frozen, found_in_run
+from gadabout.api.verdict import as_tree, found_in_draws, judge
+from gadabout.driver import Ending, Engine, Interrupted
+from gadabout.findings import Finding, note
 from gadabout.model import AbstractModel
 from gadabout.sampler import theta_by_name
 
@@ -15,9 +18,6 @@ if TYPE_CHECKING:
     import xarray as xr
 
 GROUPS = ("posterior", "sample_stats", "warmup_posterior", "warmup_sample_stats", "log_likelihood")
-
-LAGGING = 0.1
-"""a chain that accepts less than this share of what the median chain accepts is reported"""
 
 
 class RunStopped(RuntimeError):
@@ -31,7 +31,8 @@ class RunStopped(RuntimeError):
 def to_datatree(engine: Engine, ending: Ending, model: AbstractModel, attributes: dict[str, Any]) -> "xr.DataTree":
     """The groups of the sink, `learned` and `observed_data`, with the run's account in the attributes.
 
-    `learned` holds θ by its path in the kernel, with a leading chain axis where each chain learned its own.
+    `learned` holds θ by its path in the kernel, with a leading chain axis where each chain learned its own;
+    `diagnostics` has R-hat and ESS of every variable, as groups of the same variables.
     """
     import arviz_base  # takes a while to import, xarray too: only where there is a result
     import xarray as xr
@@ -59,62 +60,29 @@ def to_datatree(engine: Engine, ending: Ending, model: AbstractModel, attributes
         "adaptation": sampler.adaptation_ends,
         "exact": sampler.exact,
         "bias": "; ".join(part for part in (sampler.bias, said.pop("estimated", "")) if part),
-        "sampler_settings": eqx.tree_pformat(sampler, short_arrays=False),
+        "sampler_settings": settings_of(sampler),
         **attributes,
         **said,
         **{f"seconds_{name}": seconds for name, seconds in account.seconds.items()},
         "gradient_evaluations": account.gradient_evaluations,
         "ending": type(ending).__name__.lower(),
         "interrupted": isinstance(ending, Interrupted),
-        "warnings": warnings_of(ending, stats or {}) + bounds_met(engine.verdict()),
     }
+    note(tree, _found(engine, ending, tree, stats or {}))
     return tree
 
 
-def warnings_of(ending: Ending, stats: dict[str, np.ndarray]) -> list[str]:
-    """What a reader of the draws must know: interruption, chains that never moved, proposals that were not finite."""
-    found = []
-    if isinstance(ending, Interrupted):
-        found.append("the run was interrupted: it holds the draws made until then")
-    if isinstance(ending, Failed):
-        found.append(f"the run stopped early: {ending.reason}")
-    if "acceptance_rate" in stats and stats["acceptance_rate"].size:
-        rates = stats["acceptance_rate"].mean(1)
-        stuck = np.flatnonzero(rates == 0)
-        lagging = np.flatnonzero((rates > 0) & (rates < LAGGING * np.median(rates)))
-        if len(lagging):
-            found.append(
-                f"chains {lagging.tolist()} accepted {rates[lagging].max():.1%} or less in the sampling stage, where "
-                f"the median chain accepted {np.median(rates):.1%}; what was learned for the others does not suit "
-                "them: look at their draws alone, or use adapt='per-chain'"
-            )
-        if len(stuck):
-            found.append(
-                f"chains {stuck.tolist()} accepted nothing in the sampling stage; their draws are one point repeated: "
-                "use more warm-up, or another start"
-            )
-    for name, remedy in (
-        ("nonfinite", "their log density or gradient was not finite and they were rejected; check the model's support"),
-        ("diverging", "their energy grew without bound; use a smaller step size or a higher target_acceptance"),
-    ):
-        count = int(stats[name].sum()) if name in stats else 0
-        if count:
-            found.append(f"{count} of {stats[name].size} proposals in the sampling stage were {name}: {remedy}")
-    return found
-
-
-BOUNDS = {
-    "beta_at_cap": "β, the weight of the entropy, ended at its ceiling: proposals can still grow; use more warm-up",
-    "beta_at_floor": "β, the weight of the entropy, ended at its floor: too little is accepted; use more warm-up",
-    "factor_at_floor": "the learned factor ended at its floor: a direction has collapsed, or the density has "
-    "a very narrow one; look at the smallest ESS, use a larger `scale`, or another start",
-}
-
-
-def bounds_met(verdict: dict[str, np.ndarray]) -> list[str]:
-    """What a reader must know of how learning ended; keys may have the number of a part after their name."""
-    met = [name for name, value in verdict.items() if np.any(value)]
-    return [message for bound, message in BOUNDS.items() if any(name.startswith(bound) for name in met)]
+def _found(engine: Engine, ending: Ending, tree: "xr.DataTree", stats: dict[str, np.ndarray]) -> list[Finding]:
+    """What is wrong with the run and its draws; the figures that tell are put into the tree as `diagnostics`."""
+    posterior = tree.children.get("posterior")
+    sizes = (tree.children["sample_stats"] if posterior is None else posterior).sizes
+    found = found_in_run(ending, engine.settings.until, sizes["draw"], stats, engine.verdict())
+    if posterior is None or not sizes["draw"]:
+        return found
+    draws = posterior.to_dataset()
+    verdict = judge(draws)
+    tree["diagnostics"] = as_tree(verdict, draws)
+    return found if all_frozen(stats) else found + found_in_draws(draws, verdict)
 
 
 def _learned(engine: Engine) -> "xr.Dataset":

@@ -32,6 +32,7 @@ from gadabout.driver import (
     Until,
     deferred_interrupt,
 )
+from gadabout.findings import category
 from gadabout.model import AbstractModel
 from gadabout.sampler import Learned, Sampler
 from gadabout.schedule import Plan
@@ -95,9 +96,11 @@ def sample(
 
     Returns:
         A tree with the groups `posterior`, `sample_stats` and their warm-up twins, dimensions (chain, draw, ...), and
-        `learned` (θ). Attributes hold seed, settings, seconds, gradient evaluations, warnings, how the run ended, and
-        whether the chains are exact; if not, `bias` says why. Ctrl-C ends the run early and returns the draws made
-        until then.
+        `learned` (θ), and `diagnostics` (R-hat, bulk and tail ESS of every variable). Attributes hold seed, settings,
+        seconds, gradient evaluations, how the run ended, and whether the chains are exact; if not, `bias` says why.
+        What speaks against the draws stands in `findings`, as records, and `warnings`, in words, which are also raised
+        as warnings (`DiagnosticWarning` for judgements of the draws). Ctrl-C ends the run early and returns the draws
+        made until then. A result that cannot be saved in `out` is returned with a warning that says so.
 
     Raises:
         ValueError, TypeError: for an argument out of range or of the wrong shape, a log density that is not a scalar,
@@ -142,11 +145,12 @@ def sample(
 def _told(tree: "xr.DataTree", ending: Ending, cause: Exception | None, destination: Path | None) -> "xr.DataTree":
     """The result, saved if that is wanted; what is to be said of it is said."""
     if destination is not None:
-        save(tree, destination)
+        with deferred_interrupt():
+            save(tree, destination)
     if isinstance(ending, Failed):
         raise RunStopped(ending.reason, tree) from cause
-    for message in tree.attrs["warnings"]:
-        warnings.warn(message, skip_file_prefixes=(PACKAGE,))  # the line of the user's own file
+    for record, message in zip(tree.attrs["findings"], tree.attrs["warnings"], strict=True):
+        warnings.warn(message, category(record["kind"]), skip_file_prefixes=(PACKAGE,))  # the line of the user's file
     return tree
 
 

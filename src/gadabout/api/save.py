@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gadabout.files import whole_folder
+from gadabout.findings import Finding, note
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -28,14 +29,22 @@ def check_destination(out: str | os.PathLike) -> Path:
     return path
 
 
-def save(tree: "xr.DataTree", path: Path) -> None:
-    """Writes the tree as a zarr store, whole or not at all.
+def save(tree: "xr.DataTree", path: Path) -> bool:
+    """Writes the tree as a zarr store, whole or not at all; returns whether it could.
 
-    Where that fails the draws are not lost with it: the failure joins the tree's own warnings.
+    Where it could not the draws are not lost with it: the failure joins the tree's own findings and warnings.
     """
     try:
         with whole_folder(path) as partial, warnings.catch_warnings():
             warnings.filterwarnings("ignore", message="Consolidated metadata", category=UserWarning)
             tree.to_zarr(partial)
     except Exception as error:
-        tree.attrs["warnings"] = [*tree.attrs["warnings"], f"the result could not be saved at {str(path)!r}: {error}"]
+        problem = f"the result could not be saved at {str(path)!r}: {one_line(error)}"
+        note(tree, [Finding("not-saved", problem, "the draws are in what `sample` returns; save them elsewhere")])
+        return False
+    return True
+
+
+def one_line(error: Exception) -> str:
+    """What an error says, or its name, in one line."""
+    return " ".join(str(error).split()) or type(error).__name__

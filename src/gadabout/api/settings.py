@@ -1,0 +1,71 @@
+"""A sampler's settings as plain numbers, words and lists, which JSON, Zarr stores and programs can read."""
+
+import functools
+import math
+from dataclasses import fields, is_dataclass
+from typing import Any
+
+import jax
+import numpy as np
+
+from gadabout.sampler import Sampler
+
+LONGEST = 16
+"""numbers of an array that are told; of a longer one type and shape, such as `float64[100, 100]`"""
+
+LENSES = "where"
+"""the field that says where in a kernel something is: code, and no setting"""
+
+
+def settings_of(sampler: Sampler) -> dict[str, Any]:
+    """All settings by their path, such as `adaptation.target_acceptance`: numbers, words, lists of them, and None.
+
+    `kernel` leads to what the kernel is built from, where None stands for a default that depends on n. A path that
+    leads to several settings has the name of their class as its value.
+    """
+    found: dict[str, Any] = {}
+    _collect("kernel", sampler.make_kernel, found)
+    _collect("adaptation", sampler.adaptation, found)
+    return found
+
+
+def _collect(path: str, value: Any, found: dict[str, Any]) -> None:
+    """Adds a setting and all that it is made of."""
+    if isinstance(value, functools.partial):  # of JAX, too
+        parts = dict(enumerate(value.args)) | value.keywords
+    elif is_dataclass(value) and not isinstance(value, type):
+        found[path] = type(value).__name__
+        parts = {field.name: getattr(value, field.name) for field in fields(value) if field.name != LENSES}
+    elif isinstance(value, dict):
+        parts = value
+    elif isinstance(value, list | tuple):
+        plain = [_plain(part) for part in value]
+        parts = {} if all(_is_number_or_word(part) for part in value) else dict(enumerate(value))
+        if not parts:
+            found[path] = plain
+    else:
+        found[path], parts = _plain(value), {}
+    for name, part in parts.items():
+        _collect(f"{path}.{name}", part, found)
+
+
+def _is_number_or_word(value: Any) -> bool:
+    return isinstance(value, str | int | float | np.generic) or value is None
+
+
+def _plain(value: Any) -> Any:
+    """One value as a number, a word, a list of numbers or None; what is not finite is a word."""
+    if isinstance(value, np.ndarray | np.generic | jax.Array):
+        if (not jax.dtypes.issubdtype(value.dtype, np.number) and value.dtype != bool) or value.size > LONGEST:
+            return f"{value.dtype}{list(value.shape)}"
+        value = np.asarray(value)
+        value = value.astype(str).astype(float) if value.dtype == np.float32 else value  # 0.1, not 0.10000000149
+        value = value.tolist()
+    if isinstance(value, list | tuple):
+        return [_plain(part) for part in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    if _is_number_or_word(value):
+        return value
+    name = getattr(value, "__qualname__", type(value).__qualname__)
+    return f"{getattr(value, '__module__', type(value).__module__)}.{name}"

@@ -1,0 +1,138 @@
+"""What went wrong in a run, by its own account: how it ended, chains that stood still, bounds that learning met."""
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from gadabout.driver import Completed, Ending, Failed, Interrupted, Until
+from gadabout.findings import Finding
+
+LAGGING = 0.1
+"""a chain that accepts less than this share of what the median chain accepts is reported"""
+
+FAR = 4.0
+"""acceptance is far from its aim where its odds differ from the aim's by more than this factor"""
+
+COUNTED = {
+    "nonfinite": "their log density or gradient was not finite and they were rejected; check the model's support",
+    "diverging": "their energy grew without bound; use a smaller step size or a higher target_acceptance",
+}
+
+BOUNDS = {
+    "beta_at_cap": ("β, the weight of the entropy, ended at its ceiling: proposals can still grow", "more num_warmup"),
+    "beta_at_floor": ("β, the weight of the entropy, ended at its floor: too little is accepted", "more num_warmup"),
+    "factor_at_floor": (
+        "the learned factor ended at its floor: a direction has collapsed, or the density has a very narrow one",
+        "a larger `scale` or another start, and look at the smallest ESS",
+    ),
+}
+
+
+def found_in_run(
+    ending: Ending, until: Until | None, draws: int, stats: Mapping[str, np.ndarray], learned: Mapping[str, np.ndarray]
+) -> list[Finding]:
+    """What a reader must know of a run with so many draws of each chain.
+
+    Args:
+        ending: how it ended.
+        until: the rule to end by, if there was one.
+        draws: how many were made of each chain.
+        stats: statistics of the sampling stage by name, (chain, draw) each.
+        learned: what the adaptation says of its end, an entry for each pool, by name.
+    """
+    found = []
+    if isinstance(ending, Interrupted):
+        found.append(Finding("interrupted", "the run was interrupted: it holds the draws made until then"))
+    if isinstance(ending, Failed):
+        found.append(Finding("failed", f"the run stopped early: {ending.reason}"))
+    if draws == 0:
+        found.append(Finding("no-draws", "no draws were made: there is nothing to look at"))
+    if until is not None and isinstance(ending, Completed):
+        problem = f"all {draws:,} draws were made and the rule of `until` is not met"
+        found.append(Finding("until", problem, "use more num_draws", figure=float(draws)))
+    return found + standing(stats) + counted(stats) + off_aim(stats, learned) + bounds_met(learned)
+
+
+def standing(stats: Mapping[str, np.ndarray]) -> list[Finding]:
+    """Chains that never moved, and chains that accept a small share of what the others do."""
+    found, rates = [], _rates(stats)
+    stuck = np.flatnonzero(rates == 0)
+    lagging = np.flatnonzero((rates > 0) & (rates < LAGGING * np.median(rates))) if len(rates) else stuck
+    if len(lagging):
+        problem = (
+            f"chains {lagging.tolist()} accepted {rates[lagging].max():.1%} or less in the sampling stage, where the "
+            f"median chain accepted {np.median(rates):.1%}; what was learned for the others does not suit them"
+        )
+        remedy = "look at their draws alone, or use adapt='per-chain'"
+        figures = {"figure": float(rates[lagging].max()), "limit": float(LAGGING * np.median(rates))}
+        found.append(Finding("lagging", problem, remedy, chains=lagging.tolist(), **figures))
+    if len(stuck):
+        problem = f"chains {stuck.tolist()} accepted nothing in the sampling stage; their draws are one point repeated"
+        remedy = "use more num_warmup, or another start"
+        found.append(Finding("frozen", problem, remedy, chains=stuck.tolist(), figure=0.0))
+    return found
+
+
+def all_frozen(stats: Mapping[str, np.ndarray]) -> bool:
+    """Whether no chain ever moved: there is nothing to say of the draws that this does not."""
+    rates = _rates(stats)
+    return len(rates) > 0 and not rates.any()
+
+
+def _rates(stats: Mapping[str, np.ndarray]) -> np.ndarray:
+    """The acceptance rate of each chain, 0 where nothing was accepted; empty where that was not recorded."""
+    rates = stats.get("acceptance_rate")
+    if rates is None or not rates.size:
+        return np.empty(0)
+    moved = stats["accepted"].any(1) if "accepted" in stats else True
+    return np.where(moved, rates.mean(1), 0.0)
+
+
+def counted(stats: Mapping[str, np.ndarray]) -> list[Finding]:
+    """Proposals that were not finite or diverged."""
+    found = []
+    for kind, remedy in COUNTED.items():
+        events = stats.get(kind)
+        if events is not None and events.any():
+            count, chains = int(events.sum()), np.flatnonzero(events.any(1)).tolist()
+            problem = f"{count} of {events.size} proposals in the sampling stage were {kind}"
+            found.append(Finding(kind, problem, remedy, chains=chains, figure=float(count)))
+    return found
+
+
+def off_aim(stats: Mapping[str, np.ndarray], learned: Mapping[str, np.ndarray]) -> list[Finding]:
+    """Acceptance far from the aim that the proposal was learned by; chains that stood still are left aside.
+
+    A part of a composition is compared where the part's own acceptance rate is recorded.
+    """
+    found = []
+    for name, aims in learned.items():
+        part = name.removeprefix("target_acceptance")
+        rates = stats.get(f"acceptance_rate{part}")
+        if part == name or rates is None or not rates.size:
+            continue
+        rates = rates.mean(1)
+        moved = np.flatnonzero(rates > 0)
+        pools = [(aims[0], moved)] if len(aims) == 1 else [(aims[c], moved[moved == c]) for c in range(len(aims))]
+        each = [(float(rates[chains].mean()), float(aim), chains.tolist()) for aim, chains in pools if len(chains)]
+        far = [(_apart(got, aim), got, aim, chains) for got, aim, chains in each if _apart(got, aim) > FAR]
+        if far:
+            _, got, aim, _ = max(far)
+            chains = [] if len(aims) == 1 else [c for *_, own in far for c in own]
+            who = (f" of chains {chains}" if chains else "") + (f" in part {part[1:]}" if part else "")
+            problem = f"acceptance{who} is {got:.2f}, far from its aim {aim:.2f}: the proposal is not learned"
+            found.append(Finding("acceptance", problem, "use more num_warmup", chains=chains, figure=got, limit=aim))
+    return found
+
+
+def _apart(got: float, aim: float) -> float:
+    """By which factor the odds of two rates differ."""
+    odds = [max(rate, 1e-12) / max(1 - rate, 1e-12) for rate in (got, aim)]
+    return max(odds) / min(odds)
+
+
+def bounds_met(learned: Mapping[str, np.ndarray]) -> list[Finding]:
+    """Bounds at which learning ended; the names of what was learned may have the number of a part after them."""
+    met = [name for name, value in learned.items() if np.any(value)]
+    each = ((bound, said) for bound, said in BOUNDS.items() if any(name.startswith(bound) for name in met))
+    return [Finding(bound.replace("_", "-"), problem, f"use {remedy}") for bound, (problem, remedy) in each]
