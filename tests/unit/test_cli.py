@@ -19,7 +19,7 @@ from gadabout.cli.app import app
 from gadabout.cli.progress import LiveProgress, _bars, duration
 from gadabout.cli.sampler_spec import parse_sampler
 from gadabout.cli.summary import summarise
-from gadabout.targets import available
+from gadabout.targets import available, wild
 
 SHORT = ["--warmup", "200", "--draws", "200", "--chains", "2"]
 KEYS = {
@@ -93,7 +93,7 @@ def test_list_has_one_line_for_each_target_and_sampler():
     result = run("list")
     assert result.exit_code == 0
     lines = [line.split(maxsplit=1) for line in result.stdout.splitlines() if line.startswith("  ")]
-    assert [line[0] for line in lines] == [*available(), *RECIPES, *PYTHON_RECIPES]
+    assert [line[0] for line in lines] == [*available(), *wild.BUILDERS, *RECIPES, *PYTHON_RECIPES]
     assert all(len(line) == 2 for line in lines)
 
 

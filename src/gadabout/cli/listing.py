@@ -19,11 +19,12 @@ def list_names(
 ) -> None:
     """List targets and samplers, one line each; of one sampler its settings, their defaults and their meaning."""
     from gadabout.algorithms import PYTHON_RECIPES, RECIPES
-    from gadabout.targets import available
+    from gadabout.targets import available, wild
 
-    targets, recipes = available(), RECIPES | PYTHON_RECIPES
+    targets, recipes = available() | wild.available(), RECIPES | PYTHON_RECIPES
     if name is None:
-        _list("targets", targets)
+        _list("targets", available())
+        _list("targets: everyday posteriors and awkward shapes", wild.available())
         _list("samplers", {each: _head(recipe) for each, recipe in RECIPES.items()})
         of_objects = {each: _head(recipe) for each, recipe in PYTHON_RECIPES.items()}
         _list("samplers made of your own objects, in Python", of_objects)

@@ -34,14 +34,14 @@ def resolve(
 
 
 def _built_in(name: str, data_home: Path | None) -> AbstractModel:
-    from gadabout.targets import DataError, available, load
+    from gadabout.targets import DataError, available, model, wild
 
-    known = available()
+    known = [*available(), *wild.BUILDERS]
     if name not in known:
         remedy = did_you_mean(name, known)
         raise CliError(f"TARGET: no target is called {name!r}; {remedy} A log density of yours is file.py:function")
     try:
-        return load(name, data_home)
+        return model(name, data_home)
     except (DataError, ImportError, OSError, ValueError) as error:
         raise CliError(f"TARGET {name}: {error}") from error
 

@@ -1,22 +1,28 @@
-"""Built-in target distributions: the posteriors of the paper's experiments, by name."""
+"""Built-in target distributions, by name: the posteriors of the paper's experiments, and the wild set."""
 
 import difflib
 from pathlib import Path
 
-from gadabout.targets import gaussian, logistic
+from gadabout.model import AbstractModel
+from gadabout.targets import gaussian, logistic, wild
 from gadabout.targets.data import DataError, data_folder, fetch
 from gadabout.targets.problem import Problem
 
-__all__ = ["DataError", "Problem", "available", "data_folder", "fetch", "load"]
+__all__ = ["DataError", "Problem", "available", "data_folder", "fetch", "load", "model", "wild"]
 
 
 def available() -> dict[str, str]:
-    """The names of the built-in targets, each with a description of one line. Reads no data."""
+    """The names of the paper's targets, each with a description of one line. Reads no data. See `wild.available`."""
     return gaussian.DESCRIPTIONS | logistic.DESCRIPTIONS
 
 
+def model(name: str, data_home: str | Path | None = None) -> AbstractModel:
+    """The built-in model called `name`, of the paper or of the wild set; raises as `load` does."""
+    return wild.load(name) if name in wild.BUILDERS else load(name, data_home)
+
+
 def load(name: str, data_home: str | Path | None = None) -> Problem:
-    """The built-in target called `name`; its data files come from `data_home` (see `gadabout.targets.data.fetch`).
+    """The paper's target called `name`; its data files come from `data_home` (see `gadabout.targets.data.fetch`).
 
     Raises ValueError for an unknown name, DataError where a data file is damaged or cannot be downloaded, ImportError
     where the extra `cli` is not installed and the target needs it.
@@ -25,6 +31,8 @@ def load(name: str, data_home: str | Path | None = None) -> Problem:
         return gaussian.load(name)
     if name in logistic.DESCRIPTIONS:
         return logistic.load(name, data_home)
-    near = difflib.get_close_matches(name, available(), n=3, cutoff=0.5)
+    if name in wild.BUILDERS:
+        raise ValueError(f"target {name!r} is one of the wild set; name one of the paper's: {', '.join(available())}")
+    near = difflib.get_close_matches(name, [*available(), *wild.BUILDERS], n=3, cutoff=0.5)
     hint = f"did you mean {' or '.join(near)}? " if near else ""
     raise ValueError(f"target {name!r} is not a built-in one; {hint}`gadabout list` shows them all")
