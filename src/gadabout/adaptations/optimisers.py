@@ -42,12 +42,27 @@ class RMSprop(eqx.Module):
     def init(self, theta: PyTree) -> RMSpropMemory:
         return RMSpropMemory(jax.tree.map(jnp.zeros_like, theta), jnp.asarray(True))
 
-    def update(self, gradient: PyTree, memory: RMSpropMemory, theta: PyTree = None) -> tuple[PyTree, RMSpropMemory]:
+    def update(
+        self, gradient: PyTree, memory: RMSpropMemory, theta: PyTree = None, usable: Array | bool = True
+    ) -> tuple[PyTree, RMSpropMemory]:
         decay = jnp.where(memory.empty, 0, self.decay)
         gradient = jax.tree.map(_squarable, gradient) if self.guarded else gradient
-        mean_square = jax.tree.map(lambda G, g: decay * G + (1 - decay) * g**2, memory.mean_square, gradient)
-        updates = jax.tree.map(lambda G, g: -self.learning_rate * g / (1 + jnp.sqrt(G)), mean_square, gradient)
-        return updates, RMSpropMemory(mean_square, jnp.asarray(False))
+        averaged = lambda G, g: jnp.where(usable, decay * G + (1 - decay) * g**2, G)
+        G = jax.tree.map(averaged, memory.mean_square, gradient)
+        G = jax.lax.optimization_barrier(G)  # or it is worked out twice, from a copy
+        step = lambda G, g: jnp.where(usable, -self.learning_rate * g / (1 + jnp.sqrt(G)), 0)
+        return jax.tree.map(step, G, gradient), RMSpropMemory(G, memory.empty & ~jnp.asarray(usable))
+
+
+def step_where(
+    usable: Array, optimiser: Optimiser, gradient: PyTree, memory: PyTree, theta: PyTree
+) -> tuple[PyTree, PyTree]:
+    """A step of the optimiser and its memory; where the gradient is not `usable` no step, and the memory as it was."""
+    if isinstance(optimiser, RMSprop):
+        return optimiser.update(gradient, memory, theta, usable)
+    step, after = optimiser.update(gradient, memory, theta)
+    step = jax.tree.map(lambda leaf: jnp.where(usable, leaf, 0), step)
+    return step, jax.tree.map(lambda new, old: jnp.where(usable, new, old), after, memory)
 
 
 def _squarable(g: Array) -> Array:

@@ -11,7 +11,7 @@ from jaxtyping import Array, Bool, Float, Int, PyTree
 from gadabout.adaptations.base import AbstractAdaptation, setting
 from gadabout.adaptations.coordinates import clipped, floored, growth, in_units, units
 from gadabout.adaptations.gains import TOLERANCE, Gain, tail
-from gadabout.adaptations.optimisers import Optimiser
+from gadabout.adaptations.optimisers import Optimiser, step_where
 from gadabout.adaptations.pool import PerChain
 from gadabout.factors import pooled_sum
 from gadabout.kernels import MetropolisInfo
@@ -158,6 +158,7 @@ class SpeedMeasure(AbstractAdaptation):
         entropy = proposal.entropy(here)
         lower_bound = jnp.minimum(0, info.log_ratio) + memory.beta * entropy
         trace = {"lower_bound": lower_bound, "beta": memory.beta, "entropy": entropy}
+        gradient, trace = jax.lax.optimization_barrier((gradient, trace))  # read θ before it moves, or it is copied
         hopeless = ~(info.log_ratio > HOPELESS)
         return LowerBoundGradient(gradient, usable, hopeless, info.accepted, here), trace
 
@@ -186,13 +187,8 @@ class SpeedMeasure(AbstractAdaptation):
         if self.relative:
             entropy = jax.tree.map(jnp.multiply, entropy, units(theta))
         descent = jax.tree.map(lambda g, h: -(g + memory.beta * h), pooled.log_ratio, entropy)
-        step, optimiser = self._step(descent, memory.optimiser, theta, larger, gain)
+        step, optimiser = self._step(pooled.usable, descent, memory.optimiser, theta, larger, gain)
         new = (floored(jax.tree.map(jnp.add, theta, step), self.diagonal_floor, self.relative), optimiser)
-        act = pooled.usable
-        if self.gradient_clip is not None:
-            act &= jnp.stack([jnp.isfinite(leaf).all() for leaf in jax.tree.leaves(step)]).all()
-        new = jax.tree.map(lambda n, o: jnp.where(act, n, o), new, (theta, memory.optimiser))
-
         theta, optimiser, stalled, shrinks = self._rescued(memory, theta, larger, new, pooled)
         kernel = eqx.tree_at(self.where, kernel, eqx.combine(theta, rest))
         beta = self._beta(memory.beta, pooled.acceptance_rate, gain)
@@ -202,12 +198,16 @@ class SpeedMeasure(AbstractAdaptation):
         """What the optimiser sees: θ, and beside it the logarithm of its common scale where it is `relative`."""
         return (theta, jnp.zeros_like(self.target_acceptance)) if self.relative else theta
 
-    def _step(self, descent: PyTree, memory: PyTree, theta: PyTree, larger: PyTree, gain: Any) -> tuple[PyTree, PyTree]:
+    def _step(
+        self, usable: Array, descent: PyTree, memory: PyTree, theta: PyTree, larger: PyTree, gain: Any
+    ) -> tuple[PyTree, PyTree]:
         """The step of θ and the optimiser's memory, from the gradient of −F in the coordinates that are learned."""
         if self.relative:
             along = sum(jnp.sum(g * d) for g, d in zip(*map(jax.tree.leaves, (descent, larger)), strict=True))
             descent = (descent, along if self.gradient_clip is None else clipped(along, self.gradient_clip))
-        step, memory = self.optimiser.update(descent, memory, self._learned(theta))
+        if self.gradient_clip is not None:
+            usable &= jnp.stack([jnp.isfinite(leaf).all() for leaf in jax.tree.leaves(descent)]).all()
+        step, memory = step_where(usable, self.optimiser, descent, memory, self._learned(theta))
         if self.gain is not None:
             step = jax.tree.map(lambda leaf: gain * leaf, step)
         if self.relative:
