@@ -24,7 +24,7 @@ from gadabout.targets import available, wild
 SHORT = ["--warmup", "200", "--draws", "200", "--chains", "2"]
 KEYS = {
     *("target", "sampler", "num_chains", "num_warmup", "num_draws", "seed", "acceptance_rate", "rhat_max", "ess"),
-    *("seconds", "gradient_evaluations"),
+    *("seconds", "gradient_evaluations", "findings"),
 }
 DENSITY = """
 import jax.numpy as jnp
@@ -210,7 +210,7 @@ def test_many_coordinates_show_the_worst_and_say_so(tmp_path):
     assert result.exit_code == 0, result.output
     assert "the 12 of 100 coordinates with the smallest ESS" in result.stdout
     assert result.stdout.count("│ x[") == 12
-    assert "warning: R-hat is above 1.01" in result.stdout
+    assert "warning: the chains do not agree, by R-hat: x[" in result.stdout
     assert "<svg" in (tmp_path / "a.svg").read_text()
 
 

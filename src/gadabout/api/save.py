@@ -5,6 +5,7 @@ import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from gadabout.checks import shown
 from gadabout.files import whole_folder
 from gadabout.findings import Finding, note
 
@@ -16,9 +17,12 @@ def check_destination(out: str | os.PathLike) -> Path:
     """The destination of a result, checked before the run: it must not exist, and its folder must.
 
     Raises:
+        TypeError: for what is no path.
         FileExistsError, FileNotFoundError: with the remedy.
         ValueError: if the name says another format than zarr.
     """
+    if not isinstance(out, str | os.PathLike):
+        raise TypeError(f"out must be the path of a zarr store, such as 'run.zarr', got {shown(out)}")
     path = Path(out)
     if path.suffix != ".zarr":
         raise ValueError(f"out must name a zarr store, such as run.zarr, got {str(out)!r}")
@@ -29,22 +33,22 @@ def check_destination(out: str | os.PathLike) -> Path:
     return path
 
 
-def save(tree: "xr.DataTree", path: Path) -> bool:
-    """Writes the tree as a zarr store, whole or not at all; returns whether it could.
+def write_store(tree: "xr.DataTree", path: Path) -> None:
+    """Writes the tree as a zarr store, whole or not at all; raises whatever prevents it."""
+    with whole_folder(path) as partial, warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Consolidated metadata", category=UserWarning)
+        tree.to_zarr(partial)
 
-    Where it could not the draws are not lost with it: the failure joins the tree's own findings and warnings.
-    """
+
+def save(tree: "xr.DataTree", path: Path) -> None:
+    """`write_store`, but where that fails the draws are not lost with it: the failure joins the tree's own findings."""
     try:
-        with whole_folder(path) as partial, warnings.catch_warnings():
-            warnings.filterwarnings("ignore", message="Consolidated metadata", category=UserWarning)
-            tree.to_zarr(partial)
+        write_store(tree, path)
     except Exception as error:
-        problem = f"the result could not be saved at {str(path)!r}: {one_line(error)}"
-        note(tree, [Finding("not-saved", problem, "the draws are in what `sample` returns; save them elsewhere")])
-        return False
-    return True
+        problem = f"the result could not be saved at {str(path)!r}: {said(error)}"
+        note(tree, [Finding("not-saved", problem, "it is what `sample` returns; save it elsewhere, with its to_zarr")])
 
 
-def one_line(error: Exception) -> str:
+def said(error: Exception) -> str:
     """What an error says, or its name, in one line."""
     return " ".join(str(error).split()) or type(error).__name__

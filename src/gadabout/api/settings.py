@@ -6,6 +6,7 @@ from dataclasses import fields, is_dataclass
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from gadabout.sampler import Sampler
@@ -56,7 +57,7 @@ def _is_number_or_word(value: Any) -> bool:
 def _plain(value: Any) -> Any:
     """One value as a number, a word, a list of numbers or None; what is not finite is a word."""
     if isinstance(value, np.ndarray | np.generic | jax.Array):
-        if (not jax.dtypes.issubdtype(value.dtype, np.number) and value.dtype != bool) or value.size > LONGEST:
+        if (not jnp.issubdtype(value.dtype, np.number) and value.dtype != bool) or value.size > LONGEST:
             return f"{value.dtype}{list(value.shape)}"
         value = np.asarray(value)
         value = value.astype(str).astype(float) if value.dtype == np.float32 else value  # 0.1, not 0.10000000149

@@ -1,6 +1,7 @@
 """What went wrong in a run, by its own account: how it ended, chains that stood still, bounds that learning met."""
 
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
@@ -64,7 +65,7 @@ def standing(stats: Mapping[str, np.ndarray]) -> list[Finding]:
             f"median chain accepted {np.median(rates):.1%}; what was learned for the others does not suit them"
         )
         remedy = "look at their draws alone, or use adapt='per-chain'"
-        figures = {"figure": float(rates[lagging].max()), "limit": float(LAGGING * np.median(rates))}
+        figures: dict[str, Any] = {"figure": float(rates[lagging].max()), "limit": float(LAGGING * np.median(rates))}
         found.append(Finding("lagging", problem, remedy, chains=lagging.tolist(), **figures))
     if len(stuck):
         problem = f"chains {stuck.tolist()} accepted nothing in the sampling stage; their draws are one point repeated"

@@ -62,8 +62,8 @@ def judge(posterior: "xr.Dataset") -> Verdict:
     chains, draws = posterior.sizes["chain"], posterior.sizes["draw"]
     spacing = max(1, -(-draws // min(MOST_JUDGED, max(1, MOST_IN_ALL // chains))))
     parts = [judged(draws_of(values)[:, ::spacing]) for values in posterior.data_vars.values()]
-    together = [np.concatenate([part[kind] for part in parts]) for kind in ("bulk", "tail", "rhat")]
-    return Verdict(names_of(posterior), *together, spacing)
+    bulk, tail, rhat = (np.concatenate([part[kind] for part in parts]) for kind in ("bulk", "tail", "rhat"))
+    return Verdict(names_of(posterior), bulk, tail, rhat, spacing)
 
 
 def draws_of(variable: "xr.DataArray") -> np.ndarray:
@@ -132,11 +132,16 @@ def rhat_limit(ess: np.ndarray, chains: int) -> np.ndarray:
     return np.clip(1 + room / ess, RHAT_LEAST, RHAT_MOST)
 
 
+def ess_needed(chains: int) -> int:
+    """The smallest ESS, of all chains together, that is not warned of."""
+    return min(ESS_PER_CHAIN * chains, ESS_ENOUGH)
+
+
 def too_few(verdict: Verdict, chains: int, draws: int, apart: bool = False) -> list[Finding]:
     """An ESS that is too small for quantiles and R-hat, in other words where chains are short; at most one finding."""
     if draws < 4:
         return [Finding("few-draws", f"{draws} draws of each chain cannot be judged", "use more num_draws")]
-    needed = min(ESS_PER_CHAIN * chains, ESS_ENOUGH)
+    needed = ess_needed(chains)
     worst = _worst(verdict.ess, verdict.ess < needed)
     if not len(worst):
         return []

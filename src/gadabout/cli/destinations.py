@@ -1,6 +1,7 @@
 """Files that a command writes: refused before the run where they cannot be written, complete or not there at all."""
 
 import os
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
@@ -51,6 +52,28 @@ def check_store(path: Path) -> None:
     except (ValueError, OSError) as error:
         raise CliError(f"--{error}") from error
     check_file("--out", path)
+
+
+def save_draws(tree: Any, path: Path) -> None:
+    """Saves a result at `path`; raises CliError where that fails, with the place where the draws are in its stead.
+
+    That is a new folder among the temporary files, or else at home.
+    """
+    from gadabout.api.save import said, write_store
+
+    try:
+        return write_store(tree, path)
+    except Exception as error:
+        told = f"could not save the draws at {str(path)!r}: {said(error)}"
+    for parent in (tempfile.gettempdir(), Path.home()):
+        try:
+            place = Path(tempfile.mkdtemp(prefix="gadabout-", dir=parent)) / path.name
+            write_store(tree, place)
+        except Exception as error:
+            told += f"; nor in {str(parent)!r}: {said(error)}"
+        else:
+            raise CliError(f"{told}; they are in {str(place)!r}, move them to where they can stay")
+    raise CliError(f"{told}; the draws are lost, free some space before another run")
 
 
 @contextmanager

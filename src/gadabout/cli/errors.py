@@ -7,6 +7,9 @@ from typing import Any
 
 from typer.core import TyperGroup
 
+FAILED = 1
+"""the run could not go on, or something could not be written"""
+
 BAD_INPUT = 2
 INTERRUPTED = 130
 

@@ -1,5 +1,6 @@
 """The end of a run in the terminal: a table of coordinates, lines of totals, and warnings with their remedies."""
 
+import re
 from collections.abc import Sequence
 
 import numpy as np
@@ -8,13 +9,12 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from gadabout.api.verdict import ess_needed, rhat_limit
+from gadabout.cli.errors import one_line
 from gadabout.cli.progress import duration
 from gadabout.cli.summary import Summary, spread
 
 MAX_ROWS = 12
-RHAT_LIMIT = 1.01
-RHAT_DISAGREEMENT = 1.05
-ESS_PER_CHAIN = 100
 PLAIN_WIDTH = 100
 
 
@@ -27,7 +27,7 @@ def show(tree: xr.DataTree, summary: Summary, target: str, notes: Sequence[str])
         console.print(table(summary, f"{target}, {tree.attrs['sampler']}"))
         for line in totals(tree, summary):
             console.print(line, soft_wrap=not console.is_terminal)
-    for warning in dict.fromkeys([*tree.attrs["warnings"], *notes, *remedies(tree, summary)]):
+    for warning in told(tree, notes):
         console.print(f"[yellow]warning: {escape(warning)}[/]", soft_wrap=not console.is_terminal)
 
 
@@ -42,7 +42,7 @@ def table(summary: Summary, title: str) -> Table:
     if n > MAX_ROWS:
         caption += f"; the {MAX_ROWS} of {n} coordinates with the smallest ESS"
     result = Table(title=escape(title), caption=caption, title_justify="left", caption_justify="left")
-    result.add_column("", no_wrap=True)
+    result.add_column("")  # where there is no room, names break and figures do not
     for heading in ("mean", "MCSE", "sd", "5 %", "95 %", "ESS bulk", "ESS tail", "R-hat"):
         result.add_column(heading, justify="right", no_wrap=True)
     for i in shown:
@@ -52,9 +52,10 @@ def table(summary: Summary, title: str) -> Table:
         moments = [f"{x.mean():.4g}", _judged(mcse, f"{mcse:.2g}", False)]
         moments += [f"{value:.4g}" for value in (sd, *np.quantile(x, (0.05, 0.95)))]
         ess = [float(summary.ess[kind][i]) for kind in ("bulk", "tail")]
-        ess_cells = [_judged(value, f"{value:,.0f}", value < ESS_PER_CHAIN * chains) for value in ess]
+        ess_cells = [_judged(value, f"{value:,.0f}", value < ess_needed(chains)) for value in ess]
         r = float(summary.rhat[i])
-        result.add_row(escape(summary.names[i]), *moments, *ess_cells, _judged(r, f"{r:.3f}", r > RHAT_LIMIT))
+        r_cell = _judged(r, f"{r:.3f}", bool(r > rhat_limit(np.asarray(min(ess)), chains)))
+        result.add_row(escape(summary.names[i]), *moments, *ess_cells, r_cell)
     return result
 
 
@@ -85,35 +86,20 @@ def totals(tree: xr.DataTree, summary: Summary) -> list[str]:
     ]
 
 
-def remedies(tree: xr.DataTree, summary: Summary) -> list[str]:
-    """Warnings about R-hat and ESS, each with what to do."""
-    chains, draws, n = summary.draws.shape
-    if draws == 0:
-        return ["no draws were made: there is nothing to summarise"]
-    found = []
-    bad = int(np.sum(summary.rhat > RHAT_LIMIT))
-    if bad:
-        largest = float(np.nanmax(summary.rhat))
-        remedy = f"more --warmup (now {tree.attrs['num_warmup']}) and " if largest > RHAT_DISAGREEMENT else ""
-        found.append(
-            f"R-hat is above {RHAT_LIMIT} for {bad} of {n} coordinates (largest {largest:.2f}): the chains "
-            f"do not agree yet; try {remedy}more --draws (now {tree.attrs['num_draws']})"
-        )
-    smallest = np.nanmin([summary.ess["bulk"], summary.ess["tail"]]) if draws >= 4 else float("nan")
-    if smallest < ESS_PER_CHAIN * chains:
-        found.append(
-            f"the smallest ESS per chain is {smallest / chains:.0f}, below {ESS_PER_CHAIN}, too few for quantiles and "
-            f"R-hat; try --draws {_enough_draws(tree.attrs['num_draws'], smallest / chains)}"
-        )
-    if "until" in tree.attrs and tree.attrs.get("ending") == "completed":
-        found.append(f"all {draws:,} draws were made and --until is not met; try more --draws")
-    if chains == 1:
-        found.append("one chain has no R-hat: nothing tells whether it has converged; use --chains 4")
-    return found
+def told(tree: xr.DataTree, notes: Sequence[str]) -> list[str]:
+    """What is to be said of a result, each thing once, with options in place of the arguments of `gadabout.sample`."""
+    return list(dict.fromkeys(one_line(_in_options(text)) for text in [*tree.attrs["warnings"], *notes]))
 
 
-def _enough_draws(draws: int, ess_per_chain: float) -> int:
-    """A round number of draws that should give twice the ESS that is needed, at most 100 times the present number."""
-    wanted = draws * min(100.0, max(2.0, 2 * ESS_PER_CHAIN / ess_per_chain))
-    step = 10 ** int(np.log10(wanted))
-    return int(np.ceil(wanted / step)) * step
+OPTIONS = (
+    (r"\bnum_(draws|warmup|chains)=", r"--\1 "),
+    (r"\bnum_(draws|warmup|chains)\b", r"--\1"),
+    (r"\badapt='per-chain'", "--adapt per-chain"),
+    (r"the rule of `until`", "--until"),
+)
+
+
+def _in_options(text: str) -> str:
+    for argument, option in OPTIONS:
+        text = re.sub(argument, option, text)
+    return text

@@ -2,6 +2,7 @@
 
 import sys
 import warnings
+from collections.abc import Callable
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -9,8 +10,8 @@ from typing import Annotated, Any
 import typer
 
 from gadabout.cli.counts import whole
-from gadabout.cli.destinations import check_json, check_plot, check_store, save_json, writing
-from gadabout.cli.errors import INTERRUPTED, CliError, one_line
+from gadabout.cli.destinations import check_json, check_plot, check_store, save_draws, save_json, writing
+from gadabout.cli.errors import FAILED, INTERRUPTED, CliError, one_line
 from gadabout.files import STANDARD_OUTPUT
 
 
@@ -107,18 +108,20 @@ def sample(
         "thinning": thinning,
         "adapt": adapt.value,
         "until": rule,
-        "out": out,
     }
     show_progress = progress and not quiet
     tree, notes = _run(model, settings, show_progress)
     with working("diagnostics", show_progress):
         summary = summarise(tree)
-    _write(tree, summary, model.name, made, json_file, plot)
+    files, errors = _write(tree, summary, model.name, made, {"draws": out, "figures": json_file, "plot": plot})
     if not quiet:
         show(tree, summary, model.name, notes)
-        for what, path in (("draws", out), ("figures", json_file), ("plot", plot)):
-            if path is not None and str(path) != STANDARD_OUTPUT:
-                print(f"{what} saved in {path}")
+        for what, path in files.items():
+            print(f"{what} saved in {path}")
+    for error in errors:
+        print(f"gadabout: error: {one_line(error)}", file=sys.stderr)
+    if errors or tree.attrs["ending"] == "failed":
+        raise typer.Exit(FAILED)
     if tree.attrs["interrupted"]:
         raise typer.Exit(INTERRUPTED)
 
@@ -148,6 +151,8 @@ def _run(model: Any, settings: dict[str, Any], show_progress: bool) -> tuple[Any
         warnings.simplefilter("always", RuntimeWarning)
         try:
             tree = gadabout.sample(model, progress=False, callback=callback, **settings)
+        except gadabout.RunStopped as stopped:
+            tree = stopped.result
         except (ValueError, TypeError, OSError, MemoryError, jax.errors.JaxRuntimeError) as error:
             raise CliError(str(error) or type(error).__name__) from error
         except KeyboardInterrupt:
@@ -156,14 +161,29 @@ def _run(model: Any, settings: dict[str, Any], show_progress: bool) -> tuple[Any
     return tree, [one_line(warning.message) for warning in caught]
 
 
-def _write(tree: Any, summary: Any, name: str, sampler: Any, json_file: Path | None, plot: Path | None) -> None:
-    """Writes the figures and the plot where they are wanted."""
+def _write(
+    tree: Any, summary: Any, name: str, sampler: Any, wanted: dict[str, Path | None]
+) -> tuple[dict[str, Path], list[CliError]]:
+    """Writes draws, figures and plot where they are wanted: those that are written, and what prevented the others."""
     from gadabout.cli.summary import figures
 
-    if json_file is not None:
-        save_json(json_file, figures(tree, summary, name))
-    if plot is not None:
+    def save_figure(path):
         from gadabout.cli.plot import save_plot
 
-        with writing(plot):
-            save_plot(tree, summary, name, sampler, plot)
+        with writing(path):
+            save_plot(tree, summary, name, sampler, path)
+
+    writers: dict[str, Callable[[Path], None]] = {
+        "draws": lambda path: save_draws(tree, path),
+        "figures": lambda path: save_json(path, figures(tree, summary, name)),
+        "plot": save_figure,
+    }
+    written, errors = {}, []
+    for what, path in wanted.items():
+        try:
+            if path is not None:
+                writers[what](path)
+                written |= {what: path} if str(path) != STANDARD_OUTPUT else {}
+        except CliError as error:
+            errors.append(error)
+    return written, errors

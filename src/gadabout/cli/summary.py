@@ -1,13 +1,14 @@
 """The figures of a run, computed once from its result: what the table, the JSON file and the plot speak of."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import product
 from typing import Any
 
 import numpy as np
 import xarray as xr
 
-from gadabout.diagnostics import ess_table, rhat, spread
+from gadabout.api.verdict import draws_of, judge, names_of
+from gadabout.diagnostics import initial_monotone_ess, mean_ess, spread, square_ess
 from gadabout.files import json_value
 
 ESS_KINDS = ("paper", "bulk", "tail", "square")
@@ -37,38 +38,35 @@ class Summary:
 
 
 def summarise(tree: xr.DataTree) -> Summary:
-    """The summary of a result of `gadabout.sample`."""
+    """The summary of a result of `gadabout.sample`; figures that are in the result are not computed anew."""
     posterior = tree["posterior"].to_dataset()
-    arrays = {str(name): np.asarray(values, np.float64) for name, values in posterior.data_vars.items()}
-    names = [name for variable, values in arrays.items() for name in _names(variable, values.shape[2:])]
-    draws = np.concatenate([_flat(values) for values in arrays.values()], axis=2)
+    names = names_of(posterior)
+    draws = np.concatenate([np.asarray(draws_of(x), np.float64) for x in posterior.data_vars.values()], axis=2)
     acceptance = np.asarray(tree["sample_stats"]["acceptance_rate"])
     if draws.shape[1] == 0:
         unknown = np.full(len(names), np.nan)
         return Summary(names, draws, dict.fromkeys(ESS_KINDS, unknown), unknown, unknown, float("nan"))
-    return Summary(names, draws, ess_table(draws), _mcse(draws), rhat(draws), float(acceptance.mean()))
+    bulk, tail, rhat = _judged(tree, posterior)
+    ess = {"paper": initial_monotone_ess(draws), "bulk": bulk, "tail": tail, "square": square_ess(draws)}
+    rhat = rhat if len(draws) > 1 else np.full(len(names), np.nan)
+    return Summary(names, draws, ess, _mcse(draws), rhat, float(acceptance.mean()))
+
+
+def _judged(tree: xr.DataTree, posterior: xr.Dataset) -> Sequence[np.ndarray]:
+    """Bulk and tail ESS and R-hat of each coordinate, from the result's own `diagnostics` where it has them."""
+    if "diagnostics" not in tree.children:
+        verdict = judge(posterior)
+        return verdict.ess_bulk, verdict.ess_tail, verdict.rhat
+    groups = [tree[f"diagnostics/{kind}"].to_dataset() for kind in ("ess_bulk", "ess_tail", "rhat")]
+    return [np.concatenate([np.ravel(group[name]) for name in posterior.data_vars]) for group in groups]
 
 
 def _mcse(draws: np.ndarray) -> np.ndarray:
     """The Monte Carlo standard error of each coordinate's mean; NaN for fewer than 4 draws, or any not finite."""
-    from arviz_stats.base.array import array_stats
-
-    mcse = np.full(draws.shape[2], np.nan)
-    known = np.isfinite(draws).all((0, 1)) & (np.ptp(draws, (0, 1)) > 0) & (draws.shape[1] >= 4)
-    if known.any():
-        mcse[known] = array_stats.mcse(draws[:, :, known], method="mean", chain_axis=0, draw_axis=1)
-    return mcse
-
-
-def _flat(values: np.ndarray) -> np.ndarray:
-    """Draws (chain, draw, ...) as (chain, draw, coordinate)."""
-    return values.reshape(*values.shape[:2], int(np.prod(values.shape[2:])))
-
-
-def _names(variable: str, shape: tuple[int, ...]) -> list[str]:
-    if not shape:
-        return [variable]
-    return [f"{variable}[{','.join(map(str, index))}]" for index in product(*map(range, shape))]
+    with np.errstate(invalid="ignore"):
+        moving = np.ptp(draws, (0, 1)) > 0
+        deviation = draws.std((0, 1), ddof=1) if draws[:, :, 0].size > 1 else np.full(draws.shape[2], np.nan)
+        return np.where(moving, deviation / np.sqrt(mean_ess(draws)), np.nan)
 
 
 def figures(tree: xr.DataTree, summary: Summary, target: str) -> dict[str, Any]:
@@ -86,6 +84,7 @@ def figures(tree: xr.DataTree, summary: Summary, target: str) -> dict[str, Any]:
         "ess": {kind: spread(summary.ess[kind]) for kind in ESS_KINDS},
         "seconds": {name: attributes[f"seconds_{name}"] for name in ("compile", "warmup", "sampling", "total")},
         "gradient_evaluations": attributes["gradient_evaluations"],
+        "findings": attributes["findings"],
     }
     return json_value(found)
 

@@ -6,6 +6,8 @@ and counts a coordinate whose unit is so large that its draws differ by less tha
 Rows are coordinates: arrays have the shape (k, chain, draw), and all draws are finite.
 """
 
+from typing import Any
+
 import numpy as np
 
 
@@ -35,7 +37,7 @@ def ess_of_mean(rows: np.ndarray) -> np.ndarray:
 
 
 def normal_scores(rows: np.ndarray) -> np.ndarray:
-    r"""$\Phi^{-1}((r - 3/8)/(S + 1/4))$ with the rank r of each of a row's S draws, a mean rank where they are equal."""
+    r"""$\Phi^{-1}((r - 3/8)/(S + 1/4))$ with the rank r of each of a row's S draws, a mean rank of equals."""
     from scipy.special import ndtri  # takes a while to import: only where it is used
 
     flat = rows.reshape(len(rows), -1)
@@ -91,6 +93,7 @@ def _autocovariance(chains: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     means = centred.mean(2)
     centred -= means[:, :, None]
     padded = fft.next_fast_len(2 * draws, real=True)
-    transform = fft.rfft(centred, padded, axis=2)
+    transform: Any = fft.rfft(centred, padded, axis=2)
     power = (transform.real**2 + transform.imag**2).mean(1)
-    return fft.irfft(power, padded, axis=1)[:, :draws] / draws, means
+    covariance: Any = fft.irfft(power, padded, axis=1)
+    return covariance[:, :draws] / draws, means

@@ -2,7 +2,7 @@
 
 import csv
 import gzip
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
@@ -34,7 +34,10 @@ def load(name: str, data_home: Home = None) -> Problem:
     inputs, labels = regression.read(data_home)
     inputs = standardise(inputs) if regression.standardised else inputs
     signed = np.column_stack([inputs, np.ones(len(inputs))]) * (2.0 * labels - 1.0)[:, None]
-    return Problem(name, regression.description, signed.shape[1], logistic_log_density, jnp.asarray(signed))
+    columns = None if regression.columns is None else [*regression.columns(data_home), "intercept"]
+    return Problem(
+        name, regression.description, signed.shape[1], logistic_log_density, jnp.asarray(signed), columns=columns
+    )
 
 
 def standardise(inputs: np.ndarray) -> np.ndarray:
@@ -87,23 +90,37 @@ def _breast_cancer(data_home: Home) -> Rows:
     return inputs, labels.astype(float)
 
 
+def _breast_cancer_columns(data_home: Home) -> Sequence[str]:
+    return optional_import("sklearn.datasets").load_breast_cancer().feature_names.tolist()
+
+
+def _pima_columns(data_home: Home) -> Sequence[str]:
+    """The header of Pima.te between the number of the row and the label."""
+    with fetch("Pima.te.csv", data_home).open(newline="") as lines:
+        return next(csv.reader(lines))[1:-1]
+
+
 class _Regression(NamedTuple):
     """How a data set is described and read, and whether its inputs are standardised."""
 
     description: str
     read: Callable[[Home], Rows]
     standardised: bool = True
+    columns: Callable[[Home], Sequence[str]] | None = None
+    """the names of the inputs, where the data have names"""
 
 
 _REGRESSIONS = {
     "breast-cancer": _Regression(
-        "logistic regression, Wisconsin breast cancer: 569 rows, 31 weights; no download", _breast_cancer
+        "logistic regression, Wisconsin breast cancer: 569 rows, 31 weights; no download",
+        _breast_cancer,
+        columns=_breast_cancer_columns,
     ),
     "ripley": _Regression(
         "logistic regression, Ripley's synthetic data: 250 rows, 3 weights",
         partial(_table, "synth.tr", header_lines=1),
     ),
-    "pima": _Regression("logistic regression, Pima Indian diabetes: 532 rows, 8 weights", _pima),
+    "pima": _Regression("logistic regression, Pima Indian diabetes: 532 rows, 8 weights", _pima, columns=_pima_columns),
     "heart": _Regression(
         "logistic regression, Statlog heart disease: 270 rows, 14 weights",
         partial(_table, "heart.dat", smallest_label=1),

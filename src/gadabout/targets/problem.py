@@ -26,6 +26,7 @@ class Problem(AbstractModel):
             the same shape compile nothing anew.
         data: a pytree of JAX arrays in JAX's default float type.
         covariance: the true one, shape (n, n); None where it is not known.
+        columns: the names of the coordinates, where the data have names.
     """
 
     name: str = field()
@@ -34,6 +35,7 @@ class Problem(AbstractModel):
     log_density: Callable[[Float[Array, " n"], PyTree], Float[Array, ""]]
     data: PyTree
     covariance: Float[np.ndarray, "n n"] | None = None
+    columns: Sequence[str] | None = None
     layout: Layout | None = field(init=False, repr=False)
     dims: Mapping[str, Sequence[str]] = field(init=False, repr=False, default_factory=dict)
     coords: Mapping[str, Any] = field(init=False, repr=False, default_factory=dict)
@@ -41,6 +43,9 @@ class Problem(AbstractModel):
 
     def __post_init__(self):
         object.__setattr__(self, "layout", layout_of(jax.ShapeDtypeStruct((self.dim,), jnp.zeros(0).dtype)))
+        if self.columns is not None:
+            object.__setattr__(self, "dims", {"x": ["column"]})
+            object.__setattr__(self, "coords", {"column": list(self.columns)})
 
     @property
     def target(self) -> Target:
