@@ -11,8 +11,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Key, PyTree
 
+from gadabout.calls import called
 from gadabout.checks import check_function
 from gadabout.layout import Layout, layout_of
+from gadabout.named import by_name, check_names, checked_coords, checked_data, checked_dims
 from gadabout.target import Target
 
 
@@ -105,20 +107,32 @@ class Model(AbstractModel):
         outputs: Callable[..., Any] | None = None,
         observed: Mapping[str, Any] | None = None,
     ):
+        if isinstance(log_density, type):
+            raise TypeError(f"logdensity must be a function of a position, got the class {log_density.__name__}")
         self.log_density = check_function("logdensity", log_density)
         for name, function in (("start", start), ("log_likelihood", log_likelihood), ("outputs", outputs)):
             if function is not None:
                 check_function(name, function)
-        self.data = jax.tree.map(jnp.asarray, data)
-        self.dims, self.coords, self.observed = dict(dims or {}), dict(coords or {}), dict(observed or {})
+        self.data = checked_data(data)
+        self.dims, self.coords = checked_dims(dims), checked_coords(coords)
+        self.observed = by_name("observed", observed)
         self._start, self._log_likelihood, self._outputs = start, log_likelihood, outputs
         if position is None and start is not None:
-            position = jax.eval_shape(start, jax.random.key(0))
+            position = called("start", "of a key", lambda key: jax.eval_shape(start, key), jax.random.key(0))
         self.layout = None if position is None else layout_of(_arrays(position), "position")
 
     @property
     def target(self) -> Target:
         return Target(self.log_density, self.data, self.layout)
+
+    def laid_out(self, layout):
+        model = super().laid_out(layout)
+        one = jax.ShapeDtypeStruct((1, layout.dim), jnp.zeros(0).dtype)
+        groups = {"posterior": jax.eval_shape(layout.split, one), "more": jax.eval_shape(model.outputs, one)}
+        shapes = {path[-1].key: leaf.shape[1:] for path, leaf in jax.tree_util.tree_leaves_with_path(groups)}
+        shapes |= {name: np.shape(values) for name, values in self.observed.items()}
+        check_names(self.dims, self.coords, shapes)
+        return model
 
     def start(self, key):
         return super().start(key) if self._start is None else self._start(key)
@@ -127,10 +141,13 @@ class Model(AbstractModel):
         groups, layout = {}, self.layout
         assert layout is not None, "models are laid out before they are run"
         if self._log_likelihood is not None:
-            values = _each(self._log_likelihood, layout, self.data, jnp.asarray(x))
+            values = _each("log_likelihood", self._log_likelihood, layout, self.data, jnp.asarray(x))
             groups["log_likelihood"] = values if isinstance(values, dict) else {"log_likelihood": values}
         if self._outputs is not None:
-            groups["posterior"] = _each(self._outputs, layout, self.data, jnp.asarray(x))
+            values = _each("outputs", self._outputs, layout, self.data, jnp.asarray(x))
+            if not isinstance(values, dict):
+                raise TypeError(f"outputs must return a dict of arrays by name, got a {type(values).__name__}")
+            groups["posterior"] = values
         return groups
 
 
@@ -143,9 +160,9 @@ def _leaves(layout: Layout) -> str:
 
 
 @eqx.filter_jit
-def _each(function: Callable, layout: Layout, data: PyTree, x: Float[Array, "*draws n"]) -> PyTree:
+def _each(name: str, function: Callable, layout: Layout, data: PyTree, x: Float[Array, "*draws n"]) -> PyTree:
     """A function of every position; the leading axes of x stay in front."""
-    arguments = () if data is None else (data,)
+    own, arguments = ((), "of a position") if data is None else ((data,), "(position, data)")
     flat = x.reshape(-1, x.shape[-1])
-    values = jax.vmap(lambda row: function(layout.unravel(row), *arguments))(flat)
+    values = jax.vmap(lambda row: called(name, arguments, function, layout.unravel(row), *own))(flat)
     return jax.tree.map(lambda leaf: leaf.reshape(*x.shape[:-1], *leaf.shape[1:]), values)

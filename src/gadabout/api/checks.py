@@ -10,6 +10,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import PyTree
 
+from gadabout import algorithms, named
+from gadabout.checks import shown
 from gadabout.driver import POSITION
 from gadabout.model import AbstractModel, Model
 from gadabout.sampler import Sampler
@@ -22,7 +24,9 @@ def checked_plan(sampler: Any) -> Plan:
     Raises TypeError for what is neither a sampler nor a plan.
     """
     if not isinstance(sampler, Sampler | Plan):
-        raise TypeError(f"sampler must be a recipe's result, such as gadabout.gad_mala(), got {sampler!r}")
+        name = getattr(sampler, "__name__", "")
+        got = f"the function {name}: call it, {name}()" if name in vars(algorithms) else shown(sampler)
+        raise TypeError(f"sampler must be a recipe's result, such as gadabout.gad_mala(), got {got}")
     retyped = lambda leaf: jnp.asarray(leaf, dtype=float) if eqx.is_inexact_array(leaf) else leaf
     return plan_of(jax.tree.map(retyped, sampler))
 
@@ -34,20 +38,19 @@ def checked_model(model: Any, data: PyTree, dims: Any, coords: Any) -> AbstractM
             if value is not None:
                 raise TypeError(f"{name}: a {type(model).__name__} has its own; leave the argument out")
         return model
-    if not callable(model):
-        raise TypeError(f"logdensity must be a function of a position, or a gadabout.Model, got {model!r}")
+    if not callable(model) or isinstance(model, type):
+        raise TypeError(f"logdensity must be a function of a position, or a gadabout.Model, got {shown(model)}")
     return Model(model, data=checked_data(data), dims=dims, coords=coords)
 
 
 def checked_data(data: PyTree) -> PyTree:
     """The data as JAX arrays; raises ValueError where a leaf holds NaN, TypeError where one is not made of numbers."""
-    for path, leaf in jax.tree_util.tree_leaves_with_path(data):
+    arrays = named.checked_data(data)
+    for path, leaf in jax.tree_util.tree_leaves_with_path(arrays):
         values, name = np.asarray(leaf), f"data{jax.tree_util.keystr(path)}"
-        if values.dtype.kind not in "biufc":
-            raise TypeError(f"{name} has the type {values.dtype}; pass arrays of numbers")
         if np.issubdtype(values.dtype, np.inexact) and np.isnan(values).any():
             raise ValueError(f"{name} holds {np.isnan(values).sum()} values that are NaN; remove or impute them")
-    return jax.tree.map(jnp.asarray, data)
+    return arrays
 
 
 def selection(record: Collection[str] | None, offered: Callable[[], Collection[str]]) -> Callable[[str, bool], bool]:
@@ -62,9 +65,12 @@ def selection(record: Collection[str] | None, offered: Callable[[], Collection[s
     if isinstance(record, str):
         raise TypeError(f"record must be a collection of names, got the string {record!r}; write record=[{record!r}]")
     if record is not None and not isinstance(record, Collection):
-        raise TypeError(f"record must be a collection of names, such as ['posterior', 'lp'], got {record!r}")
+        raise TypeError(f"record must be a collection of names, such as ['posterior', 'lp'], got {shown(record)}")
     if record is None:
         return lambda name, warmup: True
+    for name in record:
+        if not isinstance(name, str):
+            raise TypeError(f"record must hold names, such as 'lp', got {shown(name)}")
 
     @cache
     def chosen() -> Collection[str]:

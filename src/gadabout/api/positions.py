@@ -10,6 +10,8 @@ import numpy as np
 from jax.tree_util import Partial
 from jaxtyping import Array, Float, Key, PyTree
 
+from gadabout.calls import called, check_call
+from gadabout.checks import shown
 from gadabout.driver import Starts
 from gadabout.layout import Layout, layout_of
 from gadabout.model import AbstractModel
@@ -28,21 +30,24 @@ def starts_of(init: Any, init_per_chain: PyTree, model: AbstractModel, num_chain
     if init is not None and init_per_chain is not None:
         raise TypeError("init_per_chain: pass init, or init_per_chain with one position for each chain, not both")
     if init_per_chain is not None:
-        positions = jax.tree.map(lambda leaf: _as_array("init_per_chain", leaf), init_per_chain)
+        positions = _as_arrays("init_per_chain", init_per_chain)
         for leaf in jax.tree.leaves(positions):
             if not leaf.ndim or leaf.shape[0] != num_chains:
                 raise ValueError(
                     f"init_per_chain must have a leading axis of num_chains = {num_chains} in every leaf, got the "
                     f"shape {leaf.shape}; pass one position as init"
                 )
-        layout = _checked(layout_of(jax.tree.map(lambda leaf: leaf[0], positions), "init_per_chain"), discrete)
+        layout = _checked(jax.tree.map(lambda leaf: leaf[0], positions), "init_per_chain", discrete)
         return Starts(Partial(_given, jax.vmap(layout.ravel)(positions)), 1, layout)
     if init is None or callable(init):
+        if init is not None:
+            check_call("init", "of a key", init, jax.random.key(0))
         draw = model.start if init is None else init
-        layout = _checked(layout_of(jax.eval_shape(draw, jax.random.key(0)), "init"), discrete)
+        like = called("init", "of a key", lambda key: jax.eval_shape(draw, key), jax.random.key(0))
+        layout = _checked(like, "init", discrete)
         return Starts(Partial(_drawn, DrawnFrom(draw, layout)), TRIES, layout)
-    position = jax.tree.map(lambda leaf: _as_array("init", leaf), init)
-    layout = _checked(layout_of(position, "init"), discrete)
+    position = _as_arrays("init", init)
+    layout = _checked(position, "init", discrete)
     return Starts(Partial(_around, layout.ravel(position), jnp.asarray(layout.is_real)), TRIES, layout)
 
 
@@ -65,28 +70,45 @@ def _around(centre: Array, is_real: Array, key: Key[Array, ""], chain: Array) ->
     return centre + is_real * jax.random.normal(key, centre.shape, centre.dtype)
 
 
-def _as_array(argument: str, leaf: Any) -> Array:
+def _as_arrays(argument: str, position: PyTree) -> PyTree:
+    """A position whose leaves are arrays; raises TypeError or ValueError where they are not made of finite numbers."""
+    what = "a pytree of arrays of numbers" + (", or a function of a key" if argument == "init" else "")
+
+    def array(leaf: Any) -> Array:
+        try:
+            values = jnp.asarray(leaf)
+        except (TypeError, ValueError) as error:
+            raise TypeError(
+                f"{argument} must be {what}, got a leaf of type {type(leaf).__name__}: {shown(leaf)}"
+            ) from error
+        if jnp.issubdtype(values.dtype, jnp.inexact) and not jnp.isfinite(values).all():
+            raise ValueError(
+                f"{argument} holds {int((~jnp.isfinite(values)).sum())} numbers that are NaN or infinite; chains need "
+                "finite numbers to start from"
+            )
+        return values
+
     try:
-        return jnp.asarray(leaf)
-    except TypeError as error:
-        raise TypeError(
-            f"{argument} must be a pytree of arrays, or a function of a key, got a leaf of type {type(leaf).__name__}"
-        ) from error
+        leaves, structure = jax.tree.flatten(position)
+    except ValueError as error:  # of dicts whose keys have no order
+        raise ValueError(f"{argument}: the keys of a dict must all be strings, got {shown(position)}") from error
+    return jax.tree.unflatten(structure, [array(leaf) for leaf in leaves])
 
 
-def _checked(layout: Layout, discrete: bool) -> Layout:
+def _checked(position: PyTree, argument: str, discrete: bool) -> Layout:
     """The layout, if a result can hold its variables and the sampler moves the kinds of numbers that are in it."""
+    layout = layout_of(position, argument)
     dimensions = {
         f"{name}_dim_{i}" for name, shape in zip(layout.names, layout.shapes, strict=True) for i in range(len(shape))
     }
     for name in layout.names:
         if "/" in name or name in {"chain", "draw", *dimensions} or layout.names.count(name) > 1:
             why = "holds a slash" if "/" in name else "is the name of a dimension of the result, or there twice"
-            raise ValueError(f"init: the name {name!r} {why}; call the variable something else")
+            raise ValueError(f"{argument}: the name {name!r} {why}; call the variable something else")
     for name, dtype in zip(layout.names, layout.dtypes, strict=True):
         if not (np.issubdtype(dtype, np.floating) or discrete):
             raise TypeError(
-                f"init: {name!r} has the type {dtype}, but this sampler moves real numbers; pass floating-point "
+                f"{argument}: {name!r} has the type {dtype}, but this sampler moves real numbers; pass floating-point "
                 f"numbers, such as jnp.asarray({name}, float)"
             )
     return layout

@@ -17,7 +17,7 @@ from gadabout.api.positions import starts_of
 from gadabout.api.result import RunStopped, to_datatree
 from gadabout.api.save import check_destination, save
 from gadabout.api.warm import last_positions, layout_from, learned_from, suited
-from gadabout.checks import check_function, check_one_of, check_whole
+from gadabout.checks import check_function, check_one_of, check_truth, check_whole
 from gadabout.driver import (
     Ending,
     Engine,
@@ -116,6 +116,7 @@ def sample(
     plan = checked_plan(gad_mala() if sampler is None else sampler)
     settings = _settings(plan, num_chains, num_warmup, num_draws, thinning, adapt, until)
     seed = check_whole("seed", seed, 0, 2**32 - 1)
+    check_truth("progress", progress)
     observers = [check_function("callback", callback, "of a Progress")] if callback is not None else []
     destination = None if out is None else check_destination(out)
     model.check(plan.samplers)

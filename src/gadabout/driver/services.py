@@ -22,6 +22,9 @@ COPIES = 4
 """arrays of the size of θ, or of all positions, that a run holds at the least"""
 
 
+SMALLER = "choose a diagonal factor or metric, a sampler that needs none, fewer components or fewer coordinates"
+
+
 class Services:
     """The programs of a run, on its target, its chains and its devices."""
 
@@ -59,8 +62,13 @@ class Services:
         for sampler in self.plan.samplers:
             kernel = eqx.filter(eqx.filter_eval_shape(sampler.kernel, n), lambda leaf: hasattr(leaf, "size"))
             own = sum(leaf.size * size for leaf in jax.tree.leaves(kernel))
-            check_memory(COPIES * own, 1, f"{sampler.name} on {n:,} coordinates")
-        check_memory(COPIES * n * size, self.settings.num_chains, f"num_chains = {self.settings.num_chains:,} chains")
+            check_memory(COPIES * own, 1, f"the matrices of {sampler.name} on {n:,} coordinates", SMALLER)
+        check_memory(
+            COPIES * n * size,
+            self.settings.num_chains,
+            f"num_chains = {self.settings.num_chains:,} chains",
+            "use fewer chains",
+        )
 
     def search(self, warm: Warm) -> Warm:
         """The warm state with places to start, where the log density and its derivatives are finite."""
