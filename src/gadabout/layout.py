@@ -42,7 +42,7 @@ class Layout(eqx.Module):
         """An array (..., n), of JAX or NumPy, as one array (..., *shape) for each leaf, whole numbers as such."""
         split, parts = 0, {}
         for name, shape, dtype, size in zip(self.names, self.shapes, self.dtypes, self.sizes, strict=True):
-            part = flat[..., split : split + size].reshape(*flat.shape[:-1], *shape)
+            part = flat[..., split : split + size].reshape((*flat.shape[:-1], *shape))
             parts[name] = part if np.issubdtype(dtype, np.floating) else part.astype(dtype)
             split += size
         return parts
