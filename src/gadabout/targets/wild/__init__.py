@@ -4,12 +4,18 @@ Written before any default was tuned on them. Where the data are simulated, a se
 Chains start where those of a user who knows nothing do: uniform on (−2, 2), whatever the unit.
 """
 
+import json
 from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 from gadabout.model import Model
 from gadabout.targets.wild import geometry, hierarchical, processes, regressions, time_series
 
-__all__ = ["BUILDERS", "available", "load"]
+__all__ = ["BUILDERS", "TRUTH", "available", "load", "truth"]
+
+TRUTH = Path(__file__).with_name("truth")
+"""The folder of what is known of each target; `gadabout bench truth` makes it."""
 
 BUILDERS: dict[str, Callable[[], Model]] = {
     builder.__name__.replace("_", "-"): builder
@@ -52,3 +58,14 @@ def load(name: str) -> Model:
     model = BUILDERS[name]()
     model.name = name
     return model
+
+
+def truth(name: str) -> dict[str, Any]:
+    """What is known of the target called `name`: by variable `mean`, `variance`, `quantiles` and their errors.
+
+    `quantiles`, of shape (*shape, 5), are those at 5, 25, 50, 75 and 95 %, left out beyond 200 coordinates; `judge`
+    says whether a run is to be judged by its moments or, where tails are heavy, by its quantiles.
+
+    Raises FileNotFoundError where its truth has not been made.
+    """
+    return json.loads((TRUTH / f"{name}.json").read_text())
