@@ -84,7 +84,8 @@ def fingerprint(model: Model) -> float:
 def _by_nuts(model: Model, seed: int, draws: int, quantiles: bool) -> tuple[Figures, dict[str, Any]]:
     """Figures of two runs together, and how they were made; raises RuntimeError where the runs disagree."""
     sturdy = STURDY[model.name]
-    each = [_run(model, acceptance, seed + i, draws) for i, acceptance in enumerate(sturdy.acceptance)]
+    sampled = sturdy.model(model)  # once: the two runs share their programs
+    each = [_run(model, sampled, acceptance, seed + i, draws) for i, acceptance in enumerate(sturdy.acceptance)]
     apart = largest_difference(*(of_chains(x, quantiles=False) for x in each))
     x = np.concatenate(each)
     worst = float(rhat(x).max())
@@ -99,13 +100,13 @@ def _by_nuts(model: Model, seed: int, draws: int, quantiles: bool) -> tuple[Figu
     return of_chains(x, quantiles), how
 
 
-def _run(model: Model, acceptance: float, seed: int, draws: int) -> np.ndarray:
+def _run(model: Model, sampled: Model, acceptance: float, seed: int, draws: int) -> np.ndarray:
     """Draws (chain, draw, n) of the model's own flat coordinates."""
     sturdy = STURDY[model.name]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the two runs are compared, which says more
         tree = sample(
-            sturdy.model(model),
+            sampled,
             sampler=nuts(sturdy.metric, target_acceptance=acceptance),  # pyright: ignore[reportArgumentType]
             seed=seed,
             num_chains=CHAINS,
