@@ -1,13 +1,16 @@
 """Every sampler, one line each: a new one adds a line and inherits all laws.
 
 The settings make moves as large as a well-adapted sampler's on the laws' target, so that a wrong acceptance ratio
-shows in the moments.
+shows in the moments. They are made anew for every precision, as a user would make them.
 """
+
+from functools import cache
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import optax
+import pytest
 
 import gadabout as gad
 from gadabout.factors import Cholesky
@@ -78,72 +81,126 @@ CENTRE = jnp.array([0.0, 0.5, 0.6])
 WIDTH = gad.factors.Diagonal(jnp.array([1.2, 1.6, 1.5]))
 MEANS = jnp.array([[-0.7, 1.0, 0.5], [0.8, -0.2, 0.6]])
 
-SAMPLERS = {
-    "rwm": gad.rwm(step_size=0.9),
-    "mala": gad.mala(step_size=0.9),
-    "hmc": gad.hmc(5, step_size=0.35),
-    "hmc-1": gad.hmc(1, step_size=0.7),
-    "am": gad.am(scale=2.0),
-    "am-diagonal": gad.am(factor="diagonal", scale=2.0),
-    "am-as-written": gad.am("as-written", scale=0.8),
-    "gad-rwm": gad.gad_rwm(scale=0.8),
-    "gad-rwm-diagonal": gad.gad_rwm("diagonal", scale=0.8),
-    "gad-mala": gad.gad_mala(scale=0.8),
-    "gad-mala-exact": gad.gad_mala("exact", scale=0.8),
-    "gad-mala-diagonal": gad.gad_mala(factor="diagonal", scale=0.8),
-    "gad-mala-adam": gad.gad_mala(scale=0.8, optimiser=optax.adam(1e-3)),
-    "gad-user": gad.gad(StudentWalk(jnp.full(3, -0.3))),
-    "gad-user-asymmetric": gad.gad(Shrinking(jnp.asarray(0.4), jnp.asarray(-0.3))),
-    # Hamiltonian basics, Barker, Fisher
-    "hmc-jittered": gad.hmc(4, step_size=0.35, step_jitter=0.3, steps_jitter=3),
-    "hmc-dual-averaging": gad.hmc(5, step_size=0.35, step_size_rule="dual-averaging", inverse_mass_matrix=[1, 1.5, 1]),
-    "hmc-proportional": gad.hmc(5, step_size=0.35, step_size_rule="proportional", step_jitter=0.5),
-    "barker": gad.barker(step_size=1.0),
-    "fisher-mala": gad.fisher_mala(step_size=0.9, plain_iterations=10),
-    # the adaptive Metropolis family, reprojection
-    "haario": gad.haario(),
-    "haario-for-ever": gad.haario(adapt_for_ever=True),
-    "haario-scaled": gad.haario_scaled(),
-    "ram": gad.ram(),
-    "reprojected-haario": gad.reprojected(gad.haario()),
-    "reprojected-gad-mala": gad.reprojected(gad.gad_mala(scale=0.8)),
-    # Metropolis–Hastings for any proposal, independence, mixtures, Gibbs and composition
-    "metropolis-hastings": gad.metropolis_hastings(uneven_walk, uneven_walk_log_density),
-    "independence": gad.independence(gad.proposals.Gaussian(CENTRE, WIDTH)),
-    "independence-student": gad.independence(gad.proposals.StudentT(CENTRE, WIDTH, jnp.asarray(5.0))),
-    "mixture-independence": gad.mixture_independence(2, scale=1.3, means=MEANS),
-    "mixture-independence-for-ever": gad.mixture_independence(2, scale=1.3, adapt_for_ever=True),
-    "mixture-walk": gad.mixture_walk(2, step_size=0.9, scale=0.9, means=MEANS),
-    "cycle": gad.cycle(gad.mala(step_size=0.84), gad.hmc(2, step_size=0.5)),
-    "cycle-random": gad.cycle(gad.rwm(step_size=0.9), gad.mala(step_size=0.84), random_order=True),
-    "mix": gad.mix(gad.rwm(step_size=0.9), gad.rwm(step_size=0.45), weights=[2.0, 1.0]),
-    "block": gad.cycle(gad.block(gad.rwm(step_size=0.9), [0, 1]), gad.block(gad.rwm(step_size=1.0), [2])),
-    "gibbs": gad.mix(gad.gibbs(two_coordinates), gad.rwm(step_size=0.9)),
-    # the No-U-Turn sampler, alone and as a part
-    "nuts": gad.nuts("dense", step_size=0.9, max_depth=2, warmup_max_depth=3),
-    "cycle-nuts": gad.cycle(gad.haario(adapt_for_ever=True), gad.nuts(step_size=0.9, max_depth=2, warmup_max_depth=3)),
-}
 
-UNADJUSTED = {
-    "psgld": gad.psgld(gad.minibatch.polynomial(0.5, 10.0, 0.6)),
-    "sgnht": gad.sgnht(gad.minibatch.polynomial(0.1, 10.0, 0.6)),
-}
-"""Samplers that never reject and are not exact: all laws are theirs but invariance and repeated states.
+def samplers():
+    """The samplers that are exact."""
+    centre, width, means = jax.tree.map(lambda leaf: jnp.asarray(leaf, float), (CENTRE, WIDTH, MEANS))
+    return {
+        "rwm": gad.rwm(step_size=0.9),
+        "mala": gad.mala(step_size=0.9),
+        "hmc": gad.hmc(5, step_size=0.35),
+        "hmc-1": gad.hmc(1, step_size=0.7),
+        "am": gad.am(scale=2.0),
+        "am-diagonal": gad.am(factor="diagonal", scale=2.0),
+        "am-as-written": gad.am("as-written", scale=0.8),
+        "gad-rwm": gad.gad_rwm(scale=0.8),
+        "gad-rwm-diagonal": gad.gad_rwm("diagonal", scale=0.8),
+        "gad-mala": gad.gad_mala(scale=0.8),
+        "gad-mala-exact": gad.gad_mala("exact", scale=0.8),
+        "gad-mala-diagonal": gad.gad_mala(factor="diagonal", scale=0.8),
+        "gad-mala-adam": gad.gad_mala(scale=0.8, optimiser=optax.adam(1e-3)),
+        "gad-user": gad.gad(StudentWalk(jnp.full(3, -0.3))),
+        "gad-user-asymmetric": gad.gad(Shrinking(jnp.asarray(0.4), jnp.asarray(-0.3))),
+        # Hamiltonian basics, Barker, Fisher
+        "hmc-jittered": gad.hmc(4, step_size=0.35, step_jitter=0.3, steps_jitter=3),
+        "hmc-dual-averaging": gad.hmc(
+            5, step_size=0.35, step_size_rule="dual-averaging", inverse_mass_matrix=[1, 1.5, 1]
+        ),
+        "hmc-proportional": gad.hmc(5, step_size=0.35, step_size_rule="proportional", step_jitter=0.5),
+        "barker": gad.barker(step_size=1.0),
+        "fisher-mala": gad.fisher_mala(step_size=0.9, plain_iterations=10),
+        # the adaptive Metropolis family, reprojection
+        "haario": gad.haario(),
+        "haario-for-ever": gad.haario(adapt_for_ever=True),
+        "haario-scaled": gad.haario_scaled(),
+        "ram": gad.ram(),
+        "reprojected-haario": gad.reprojected(gad.haario()),
+        "reprojected-gad-mala": gad.reprojected(gad.gad_mala(scale=0.8)),
+        # Metropolis–Hastings for any proposal, independence, mixtures, Gibbs and composition
+        "metropolis-hastings": gad.metropolis_hastings(uneven_walk, uneven_walk_log_density),
+        "independence": gad.independence(gad.proposals.Gaussian(centre, width)),
+        "independence-student": gad.independence(gad.proposals.StudentT(centre, width, jnp.asarray(5.0))),
+        "mixture-independence": gad.mixture_independence(2, scale=1.3, means=means),
+        "mixture-independence-for-ever": gad.mixture_independence(2, scale=1.3, adapt_for_ever=True),
+        "mixture-walk": gad.mixture_walk(2, step_size=0.9, scale=0.9, means=means),
+        "cycle": gad.cycle(gad.mala(step_size=0.84), gad.hmc(2, step_size=0.5)),
+        "cycle-random": gad.cycle(gad.rwm(step_size=0.9), gad.mala(step_size=0.84), random_order=True),
+        "mix": gad.mix(gad.rwm(step_size=0.9), gad.rwm(step_size=0.45), weights=[2.0, 1.0]),
+        "block": gad.cycle(gad.block(gad.rwm(step_size=0.9), [0, 1]), gad.block(gad.rwm(step_size=1.0), [2])),
+        "gibbs": gad.mix(gad.gibbs(two_coordinates), gad.rwm(step_size=0.9)),
+        # the No-U-Turn sampler, alone and as a part
+        "nuts": gad.nuts("dense", step_size=0.9, max_depth=2, warmup_max_depth=3),
+        "cycle-nuts": gad.cycle(
+            gad.haario(adapt_for_ever=True), gad.nuts(step_size=0.9, max_depth=2, warmup_max_depth=3)
+        ),
+    }
 
-Two for all: ULA, SGLD and SGHMC share their step with these.
-"""
 
-HMC = gad.hmc(3, step_size=0.35, step_size_rule="dual-averaging")
+def unadjusted():
+    """Samplers that never reject and are not exact: all laws are theirs but invariance and repeated states.
 
-PLANS = {
-    "two-stages": Plan((Search(), Learn(HMC, 0.5), Hold(HMC, 0.2), Learn(HMC, 0.3), Draw(HMC))),
-    "chosen": Plan(
-        (
-            Search(),
-            Choose((gad.rwm(step_size=0.9), gad.mala(step_size=0.9)), 40),
-            Chosen((Learn(gad.rwm(step_size=0.9)), Learn(gad.mala(step_size=0.9)))),
-            Chosen((Draw(gad.rwm(step_size=0.9)), Draw(gad.mala(step_size=0.9)))),
-        )
-    ),
-}
-"""Plans that are not a sampler's own, with their stages."""
+    Two for all: ULA, SGLD and SGHMC share their step with these.
+    """
+    return {
+        "psgld": gad.psgld(gad.minibatch.polynomial(0.5, 10.0, 0.6)),
+        "sgnht": gad.sgnht(gad.minibatch.polynomial(0.1, 10.0, 0.6)),
+    }
+
+
+def plans():
+    """Plans that are not a sampler's own, with their stages."""
+    hmc = gad.hmc(3, step_size=0.35, step_size_rule="dual-averaging")
+    walk, mala = gad.rwm(step_size=0.9), gad.mala(step_size=0.9)
+    return {
+        "two-stages": Plan((Search(), Learn(hmc, 0.5), Hold(hmc, 0.2), Learn(hmc, 0.3), Draw(hmc))),
+        "chosen": Plan(
+            (
+                Search(),
+                Choose((walk, mala), 40),
+                Chosen((Learn(walk), Learn(mala))),
+                Chosen((Draw(walk), Draw(mala))),
+            )
+        ),
+    }
+
+
+SAMPLERS, UNADJUSTED, PLANS = samplers(), unadjusted(), plans()
+"""in double precision"""
+
+IN_FLOAT32 = (
+    "gad-mala",
+    "gad-rwm-diagonal",
+    "gad-user-asymmetric",
+    "hmc-dual-averaging",
+    "am",
+    "ram",
+    "fisher-mala",
+    "reprojected-gad-mala",
+    "mixture-independence",
+    "cycle",
+    "nuts",
+    "psgld",
+)
+"""those whose laws the checks run in single precision too; all others have the marker"""
+
+
+def entry(name):
+    """The sampler, or plan, of that name in the precision of the moment."""
+    return _made(jnp.zeros(0).dtype)[name]
+
+
+@cache
+def _made(precision):
+    return samplers() | unadjusted() | plans()
+
+
+def every(*groups):
+    """A law's parameters: every name in both precisions."""
+    names = [name for group in groups for name in group]
+    single = lambda name: () if name in IN_FLOAT32 else pytest.mark.long
+    return pytest.mark.parametrize(
+        ("name", "precision"),
+        [pytest.param(name, "float64", id=name) for name in names]
+        + [pytest.param(name, "float32", id=f"{name}-float32", marks=single(name)) for name in names],
+        indirect=["precision"],
+    )

@@ -1,7 +1,9 @@
 """What a run promises: it goes on from any stop to the same bits, and its state is never copied on the way."""
 
 import json
+from dataclasses import replace
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -9,15 +11,13 @@ import pytest
 
 import gadabout as gad
 from gadabout.driver import Checkpoint, Completed, Engine, Interrupted, MemorySink, Records, Settings, pipeline
-from gadabout.driver.loop import Run
 from gadabout.driver.search import Starts
+from gadabout.driver.services import Services
 from gadabout.layout import layout_of
-from gadabout.schedule import plan_of
+from gadabout.schedule import Draw, Hold, Learn, Warm, plan_of
 from tests.laws import law_target
-from tests.laws.registry import PLANS, SAMPLERS, UNADJUSTED
+from tests.laws.registry import PLANS, SAMPLERS, UNADJUSTED, entry, every
 
-ALL = SAMPLERS | UNADJUSTED | PLANS
-every_plan = pytest.mark.parametrize("name", ALL)
 WARMUP, DRAWS, CHAINS = 40, 41, 2
 
 
@@ -39,14 +39,35 @@ class Keeping(MemorySink):
         self.kept.append((checkpoint.to_json(), checkpoint.arrays, stored))
 
 
-def engine(name, sink, interrupted=lambda: False, **settings):
-    """A run of two chains from exact draws of the laws' target, in pieces of some iterations."""
-    layout = layout_of(jnp.zeros(3))
-    model = gad.Model(law_target.log_density, jnp.zeros(3))
-    starts = Starts(jax.tree_util.Partial(given, law_target.draws(jax.random.key(5), CHAINS)), 1, layout)
-    settings = Settings(CHAINS, WARMUP, DRAWS, **settings)
-    plan = plan_of(ALL[name])
-    return Engine(model, plan, settings, jax.random.key(3), Records(model, sink), starts, interrupted=interrupted)
+class Counted:
+    """The laws' target, shifted, and how often it was traced."""
+
+    traces = 0
+
+    def __call__(self, x, data):
+        self.traces += 1
+        return law_target.log_density(x - data["shift"])
+
+    def model(self, shift=0.0):
+        return gad.Model(self, jnp.zeros(3), data={"shift": np.full(3, shift)})
+
+
+PLAIN = gad.Model(law_target.log_density, jnp.zeros(3))
+
+
+def engine(name, sink, interrupted=lambda: False, *, model=PLAIN, chains=range(CHAINS), seed=3, **settings):
+    """A run of some chains from exact draws of the laws' target, in pieces of some iterations.
+
+    Of a run in which chain c is the first, the start and the noise are those that c has in a run beside others.
+    """
+    positions = law_target.draws(jax.random.key(5), 3)[jnp.asarray(chains)]
+    starts = Starts(jax.tree_util.Partial(given, positions), 1, layout_of(jnp.zeros(3)))
+    settings = Settings(len(chains), WARMUP, DRAWS, **settings)
+    plan, records = plan_of(entry(name)), Records(model, sink)
+    made = Engine(model, plan, settings, jax.random.key(seed), records, starts, interrupted=interrupted)
+    keys = jax.vmap(lambda c: jax.random.fold_in(made.stream, c))(jnp.asarray(chains))
+    made.first = lambda: Warm(keys, jnp.zeros((), jnp.uint32))
+    return made
 
 
 @pytest.fixture(autouse=True)
@@ -63,19 +84,49 @@ def records(sink):
     return {(group, name): rows for group in sink.chunks for name, rows in sink.read(group).items()}
 
 
-@every_plan
-def test_a_run_goes_on_from_any_stop_to_the_same_bits(name):
-    """Every fourth checkpoint, mid-warm-up, at the ends of windows and among the draws; and two interruptions."""
-    sink = Keeping()
-    whole = engine(name, sink)
+@pytest.fixture(autouse=True)
+def pieces(monkeypatch):
+    """The names of the stages that made a piece of work, after each of which the arrays it began with must be gone."""
+    seen = []
+
+    def watched(kind):
+        advance = kind.advance
+
+        def watching(self, engine, progress, done):
+            before = [leaf for leaf in jax.tree.leaves(progress) if isinstance(leaf, jax.Array)]
+            after = advance(self, engine, progress, done)
+            assert all(leaf.is_deleted() for leaf in before), "a copy of the state was made"
+            seen.append(kind.__name__)
+            return after
+
+        return watching
+
+    for kind in (Learn, Hold, Draw):
+        monkeypatch.setattr(kind, "advance", watched(kind))
+    return seen
+
+
+@every(SAMPLERS, UNADJUSTED, PLANS)
+def test_a_run_goes_on_from_any_stop_to_the_same_bits(name, pieces):
+    """Every fourth checkpoint, mid-warm-up, at the ends of windows and among the draws; and two interruptions.
+
+    All along the state is donated to the next piece of work, whether or not a checkpoint was taken of it, and the log
+    density is traced a few times in the first run, and never again: not to go on, nor for another seed or other data.
+    """
+    sink, counted = Keeping(), Counted()
+    whole = engine(name, sink, model=counted.model())
     assert isinstance(whole.drive(), Completed)
+    assert {"Learn", "Draw"} <= set(pieces)
+    assert len(pieces) > 10
+    first = counted.traces
+    assert 1 <= first <= 6 * len(whole.plan.samplers)
     expected = records(sink)
     assert len(sink.kept) >= 10
     for text, arrays, stored in sink.kept[1::4]:
         json.loads(text)
         assert all(type(array) is np.ndarray and array.dtype != object for array in arrays.values())
         later = MemorySink()
-        resumed = engine(name, later)
+        resumed = engine(name, later, model=counted.model())
         assert isinstance(resumed.drive(Checkpoint.from_json(text, arrays)), Completed)
         for key, rows in records(later).items():
             np.testing.assert_array_equal(rows, expected[key][:, stored.get(key[0], 0) :])
@@ -93,7 +144,7 @@ def test_a_run_goes_on_from_any_stop_to_the_same_bits(name):
         asked.append(None)
         return len(asked) in (4, 8)
 
-    broken, endings = engine(name, later, interrupted), []
+    broken, endings = engine(name, later, interrupted, model=counted.model()), []
     while not endings or isinstance(endings[-1], Interrupted):
         endings.append(broken.drive())
         broken.settled()
@@ -101,34 +152,44 @@ def test_a_run_goes_on_from_any_stop_to_the_same_bits(name):
     for key, rows in expected.items():
         np.testing.assert_array_equal(records(later)[key], rows)
 
-
-@pytest.mark.parametrize("durable", [False, True])
-@pytest.mark.parametrize("name", ["gad-mala", "nuts", "cycle", "reprojected-haario", "haario-for-ever", "psgld"])
-def test_the_state_is_donated(name, durable):
-    """After each piece of work the arrays that it began with are gone: no copy of the state was made."""
-    run, pieces = engine(name, Keeping() if durable else MemorySink()), 0
-    for stage in run.plan.stages:
-        advance = type(stage).advance
-
-        def watched(self, engine, progress, done, advance=advance):
-            nonlocal pieces
-            before = [leaf for leaf in jax.tree.leaves(progress) if isinstance(leaf, jax.Array)]
-            after = advance(self, engine, progress, done)
-            if isinstance(progress, Run):
-                assert all(leaf.is_deleted() for leaf in before)
-                pieces += 1
-            return after
-
-        object.__setattr__(stage, "advance", watched.__get__(stage))
-    run.drive()
-    assert pieces > 5
+    engine(name, MemorySink(), model=counted.model(shift=0.5), seed=4).drive()
+    assert counted.traces == first
 
 
 def test_a_view_of_the_state_is_found_to_keep_it_alive(monkeypatch):
     """The planted bug: a checkpoint that holds views in place of copies."""
+    engine("gad-mala", Keeping()).drive()
     monkeypatch.setattr(np, "array", lambda leaf, copy=None, **kw: np.asarray(leaf, **kw))
-    with pytest.raises(AssertionError):
-        test_the_state_is_donated("gad-mala", True)
+    with pytest.raises(AssertionError, match="a copy of the state was made"):
+        engine("gad-mala", Keeping()).drive()
+
+
+def draws_of(name, chains):
+    sink = MemorySink()
+    assert isinstance(engine(name, sink, chains=chains, pooled=False).drive(), Completed)
+    return sink.read("posterior")["x"]
+
+
+@pytest.mark.parametrize("name", ["gad-mala", "haario"])
+def test_adapted_per_chain_each_draws_with_its_own_theta(name):
+    """From start to draws, chains beside others go where each goes alone."""
+    together = draws_of(name, [0, 1, 2])
+    for c in (1, 2):
+        np.testing.assert_allclose(together[c], draws_of(name, [c])[0], rtol=1e-6)
+
+
+def test_chains_that_draw_with_the_first_ones_theta_are_found(monkeypatch):
+    """The planted bug: where warm-up ends, all chains are given the θ of chain 0."""
+    hand_over = Services.hand_over
+
+    def of_the_first(self, run):
+        warm, kernel = hand_over(self, run), run.pools.kernel
+        first = jax.tree.map(lambda leaf: jnp.broadcast_to(leaf[:1], leaf.shape), kernel)
+        return replace(warm, pools=eqx.tree_at(lambda pools: pools.kernel, warm.pools, first))
+
+    monkeypatch.setattr(Services, "hand_over", of_the_first)
+    with pytest.raises(AssertionError, match="Not equal to tolerance"):
+        test_adapted_per_chain_each_draws_with_its_own_theta("gad-mala")
 
 
 @pytest.mark.parametrize("every", [5, 12])
