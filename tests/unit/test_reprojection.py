@@ -95,7 +95,24 @@ def test_algorithm_1_begins_anew(inner):
         wrapped, first = state.memory.wrapped, run[0].memory.wrapped
         assert wrapped.count == state.memory.kappa  # the gain sequence goes on further out
         assert eqx.tree_equal((wrapped.beta, wrapped.optimiser), (first.beta, first.optimiser))
-        np.testing.assert_allclose(state.chains.cache, run[0].chains.cache, rtol=1e-12)  # rebased
+
+
+def test_chains_that_stay_at_a_reset_are_rebased():
+    """What a chain keeps of θ, here Lᵀ∇ at its place, is that of the θ it is brought back to, and of every θ."""
+    run, _ = states(tight(gad.gad_mala(scale=0.8), reset=gad.adaptations.stay_within(1.5)), 30)
+    stayed = 0
+    for state in run[1:]:
+        fresh = jax.vmap(lambda x, kernel=state.kernel: kernel.init(x, TARGET))(state.position)
+        np.testing.assert_allclose(state.chains.cache, fresh.cache, rtol=1e-9)
+        stayed += int(state.memory.nu == 0) * (np.asarray(state.position) != np.asarray(STARTS)).any(1).sum()
+    assert stayed
+
+
+def test_chains_that_are_not_rebased_are_found(monkeypatch):
+    """The planted bug: `rebase` removed."""
+    monkeypatch.setattr(gad.kernels.Metropolis, "rebase", lambda self, state: state)
+    with pytest.raises(AssertionError, match="Not equal to tolerance"):
+        test_chains_that_stay_at_a_reset_are_rebased()
 
 
 def test_without_a_reset_nothing_changes():
