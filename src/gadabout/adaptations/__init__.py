@@ -5,6 +5,7 @@ from gadabout.adaptations.base import AbstractAdaptation
 from gadabout.adaptations.dual_averaging import DualAveraging
 from gadabout.adaptations.estimators import AbstractEstimator, GeometricMean, RegularisedCovariance
 from gadabout.adaptations.fisher import InverseFisher
+from gadabout.adaptations.fitted_gaussian import FittedGaussian, quick_windows
 from gadabout.adaptations.gains import Gain, PowerGain, check_gains
 from gadabout.adaptations.haario import GlobalScale, Haario
 from gadabout.adaptations.moments import CholeskyMoments
@@ -24,6 +25,7 @@ __all__ = [
     "AcceptanceRate",
     "CholeskyMoments",
     "DualAveraging",
+    "FittedGaussian",
     "ForEver",
     "Gain",
     "GeometricMean",
@@ -49,5 +51,6 @@ __all__ = [
     "doubling_windows",
     "extent",
     "go_home",
+    "quick_windows",
     "stay_within",
 ]

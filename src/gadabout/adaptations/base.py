@@ -84,6 +84,10 @@ class AbstractAdaptation(eqx.Module):
         choose = lambda new, old: jnp.where(ending, new, old) if eqx.is_array(old) else old
         return jax.tree.map(choose, finished, (kernel, memory, states))
 
+    def settled(self, memory: PyTree) -> Array | bool:
+        """Whether what is learned has settled, so that warm-up may end where a window does; never, by default."""
+        return False
+
     def verdict(self, memory: PyTree, kernel: AbstractKernel) -> dict[str, Array]:
         """What the end of a warm-up should be judged by: bounds that were met, and its `target_acceptance`."""
         return {}

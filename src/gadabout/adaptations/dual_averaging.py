@@ -1,5 +1,6 @@
 """Dual averaging of a step size (Hoffman & Gelman 2014, section 3.2)."""
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -36,6 +37,7 @@ class DualAveraging(AbstractAdaptation):
         regularisation: γ.
         offset: t₀, which steadies the first iterations.
         decay: κ, in (½, 1].
+        largest: the largest ε, where longer steps would be no use; None for none.
     """
 
     target_acceptance: Float[Array, ""] = eqx.field(converter=setting)
@@ -43,6 +45,7 @@ class DualAveraging(AbstractAdaptation):
     regularisation: Float[Array, ""] = eqx.field(converter=setting, default=0.05)
     offset: Float[Array, ""] = eqx.field(converter=setting, default=10.0)
     decay: Float[Array, ""] = eqx.field(converter=setting, default=0.75)
+    largest: float | None = eqx.field(static=True, default=None)
 
     def init(self, kernel, states):
         log_start = jnp.log(self.where(kernel))
@@ -56,6 +59,7 @@ class DualAveraging(AbstractAdaptation):
         share = 1 / (t + self.offset)
         mean_error = (1 - share) * memory.mean_error + share * (self.target_acceptance - pooled)
         log_step = memory.shrinkage_point - jnp.sqrt(t) / self.regularisation * mean_error
+        log_step = log_step if self.largest is None else jnp.minimum(log_step, math.log(self.largest))
         weight = t**-self.decay
         log_average = weight * log_step + (1 - weight) * memory.log_average
         memory = DualAveragingMemory(memory.shrinkage_point, mean_error, log_average, t)

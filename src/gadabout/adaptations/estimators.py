@@ -64,17 +64,22 @@ class GeometricMean(AbstractEstimator):
     $\Sigma = C_g^{-1/2}(C_g^{1/2}C_xC_g^{1/2})^{1/2}C_g^{-1/2}$, or $\sqrt{\mathrm{Var}\,x_i/\mathrm{Var}\,g_i}$ where
     variances are all there is. It minimises the Fisher divergence to a Gaussian (as the samplers of nutpie do) and is
     exact on one as soon as the draws span the space. Coordinates are scaled by it first, and 10⁻⁵ I added to both.
+
+    Args:
+        prior_draws: weight, in draws, of the identity in the scaled coordinates, for windows of few draws.
     """
 
     gradients: bool = eqx.field(static=True, default=True)
+    prior_draws: float = eqx.field(static=True, default=0.0)
 
     def __call__(self, x, grad=None):
         assert grad is not None, "the estimator asked for gradients"
         if x.squares.ndim == 1:
             return jnp.sqrt(x.covariance / grad.covariance)
         s = (jnp.diagonal(x.covariance) / jnp.diagonal(grad.covariance)) ** 0.25
-        ridge = 1e-5 * jnp.eye(len(s))
-        C_x, C_g = x.covariance / jnp.outer(s, s) + ridge, grad.covariance * jnp.outer(s, s) + ridge
+        identity, weight = jnp.eye(len(s)), x.count / (x.count + self.prior_draws)
+        regular = lambda C: weight * (C + 1e-5 * identity) + (1 - weight) * identity
+        C_x, C_g = regular(x.covariance / jnp.outer(s, s)), regular(grad.covariance * jnp.outer(s, s))
         root, inverse_root = _roots(C_g)
         return jnp.outer(s, s) * (inverse_root @ _roots(root @ C_x @ root)[0] @ inverse_root)
 

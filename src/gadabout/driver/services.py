@@ -10,10 +10,12 @@ import numpy as np
 from jaxtyping import Array, Key, PyTree
 
 from gadabout.driver import loop
+from gadabout.driver.descend import land
 from gadabout.driver.pipeline import Pipeline, Segment, Settings
 from gadabout.driver.records import Records
 from gadabout.driver.search import Starts, find_start
 from gadabout.driver.sink import check_memory
+from gadabout.factors import FactorKind, dense_up_to, isotropic
 from gadabout.sampler import Learned, Sampler
 from gadabout.schedule import AbstractStage, AbstractWarmup, Plan, Warm, lengths
 from gadabout.target import Target
@@ -76,6 +78,15 @@ class Services:
         positions = find_start(self.target, self.starts, self.settings.num_chains, order, self.start_key)
         return replace(warm, positions=positions)
 
+    def descend(self, warm: Warm, factor: str) -> Warm:
+        """The warm state with chains in the typical set, and a first Gaussian."""
+        landing = land(self.target, warm.positions, jax.random.fold_in(self.start_key, 0), self._kind(factor))
+        self.pipeline.add(0, int(landing.evaluations))
+        return replace(warm, positions=landing.positions, learned=landing.learned)
+
+    def _kind(self, factor: str) -> FactorKind:
+        return dense_up_to(self.starts.layout.dim) if factor == "auto" else factor  # pyright: ignore[reportReturnType]
+
     def start(self, sampler: Sampler, warm: Warm) -> loop.Run:
         """A run of a sampler from what the stage before hands over: its very state, if it is of the same kind."""
         if warm.pools is not None:
@@ -98,6 +109,10 @@ class Services:
     def end_window(self, sampler: Sampler, run: loop.Run, ending: PyTree) -> loop.Run:
         """A run where windows of its adaptation end; `run` is donated."""
         return loop.end_window(sampler, run, ending)
+
+    def has_settled(self, sampler: Sampler, run: loop.Run) -> bool:
+        """Whether what every pool learns has settled."""
+        return bool(np.all(sampler.adaptation.settled(run.pools.memory)))
 
     def chunk(
         self, sampler: Sampler, run: loop.Run, stage: str, done: int, end: int, total: int, *, adapt: bool, warmup: bool
@@ -170,6 +185,13 @@ class Skeleton(Services):
     def search(self, warm):
         shape = (self.settings.num_chains, self.starts.layout.dim)
         return replace(warm, positions=jax.ShapeDtypeStruct(shape, jnp.zeros(0).dtype))
+
+    def descend(self, warm, factor):
+        n, kind = self.starts.layout.dim, self._kind(factor)
+        shape = (self.settings.num_chains, n)
+        positions = jax.ShapeDtypeStruct(shape, jnp.zeros(0).dtype) if warm.positions is None else warm.positions
+        learned = eqx.filter_eval_shape(lambda: Learned(jnp.zeros(n), isotropic(n, jnp.ones(()), kind)))
+        return replace(warm, positions=positions, learned=learned)
 
     def start(self, sampler, warm):
         if warm.positions is None:

@@ -1,12 +1,14 @@
 """What a factor is: a square matrix L, known by its products."""
 
 from abc import abstractmethod
-from typing import Self
+from typing import Any, Self
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PyTree
+
+from gadabout.checks import shown
 
 
 class AbstractFactor(eqx.Module):
@@ -81,6 +83,28 @@ class AbstractFactor(eqx.Module):
     @abstractmethod
     def fitted(self, covariance: Float[Array, "n *n"]) -> Self:
         """A factor of this kind with L Lᵀ = covariance, as nearly as it can; itself where rounding leaves no root."""
+
+
+def check_leaf(name: str, value: Any, wanted: str, fewest: int, square: bool = False) -> None:
+    """Raises TypeError or ValueError where a factor's leaf is no array of floating-point numbers of a fitting shape.
+
+    Leading axes are free, for factors that are stacked; of square ones the last may be 1, for units.
+    """
+    if isinstance(value, LowerOuter):
+        return
+    if not (hasattr(value, "ndim") and jnp.issubdtype(getattr(value, "dtype", None), jnp.floating)):
+        got = shown(value) + (f" of type {value.dtype}" if hasattr(value, "dtype") else "")
+        raise TypeError(f"{name} must be an array of floating-point numbers of shape {wanted}, got {got}")
+    shape = tuple(value.shape)
+    if len(shape) < fewest or (square and shape[-1] not in (1, shape[-2])):
+        raise ValueError(f"{name} must have the shape {wanted}, got {shape}")
+
+
+def check_factor(value: Any) -> None:
+    """Raises TypeError for what is no factor."""
+    if not isinstance(value, AbstractFactor):
+        remedy = "such as gadabout.factors.Diagonal(scale) or Cholesky(matrix)"
+        raise TypeError(f"factor must be a factor, {remedy}, got {shown(value)}")
 
 
 def as_unit(size: Array) -> Array:

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from gadabout.factors.base import AbstractFactor, LowerOuter, row_norms
+from gadabout.factors.base import AbstractFactor, LowerOuter, check_leaf, row_norms
 
 
 class Cholesky(AbstractFactor):
@@ -16,6 +16,9 @@ class Cholesky(AbstractFactor):
     """
 
     matrix: Float[Array, "n n"]
+
+    def __check_init__(self):
+        check_leaf("matrix", self.matrix, "(n, n)", 2, square=True)
 
     @property
     def dim(self):

@@ -5,13 +5,16 @@ from typing import Self
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from gadabout.factors.base import AbstractFactor, as_unit
+from gadabout.factors.base import AbstractFactor, as_unit, check_leaf
 
 
 class Diagonal(AbstractFactor):
     """L = diag(scale), with scale of shape (n,): standard deviations without correlations."""
 
     scale: Float[Array, " n"]
+
+    def __check_init__(self):
+        check_leaf("scale", self.scale, "(n,)", 1)
 
     @property
     def dim(self):

@@ -2,7 +2,9 @@
 
 from typing import Any, Literal
 
+import jax
 import jax.numpy as jnp
+from jaxtyping import Array, Float
 
 from gadabout.factors.base import AbstractFactor
 from gadabout.factors.cholesky import Cholesky
@@ -11,9 +13,28 @@ from gadabout.factors.diagonal import Diagonal
 FactorKind = Literal["dense", "diagonal"]
 
 
+MANY = 300
+"""coordinates above which correlations are not learned unless they are asked for"""
+
+
+def dense_up_to(n: int) -> FactorKind:
+    """The kind of factor for n coordinates: "dense" up to 300."""
+    return "dense" if n <= MANY else "diagonal"
+
+
 def isotropic(n: int, scale: Any, kind: FactorKind = "diagonal") -> Cholesky | Diagonal:
     """L = scale · I of size n, as a "dense" (`Cholesky`) or "diagonal" (`Diagonal`) factor."""
     return Cholesky(scale * jnp.eye(n)) if kind == "dense" else Diagonal(scale * jnp.ones(n))
+
+
+def log_stretches(old: AbstractFactor, new: AbstractFactor) -> Float[Array, " n"]:
+    """How much wider N(0, L Lᵀ) became with a new L, in its principal directions seen from the old one, as logarithms.
+
+    The logarithms of the singular values of L_old⁻¹ L_new; NaN where one of them has no inverse.
+    """
+    if isinstance(old, Diagonal) and isinstance(new, Diagonal):
+        return jnp.log(new.deviations() / old.deviations())
+    return jnp.log(jnp.linalg.svd(jax.vmap(old.solve, 1, 1)(new.dense()), compute_uv=False))
 
 
 def of_kind(kind: FactorKind, factor: AbstractFactor) -> Cholesky | Diagonal:

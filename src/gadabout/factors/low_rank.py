@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from gadabout.factors.base import AbstractFactor, as_unit
+from gadabout.factors.base import AbstractFactor, as_unit, check_leaf
 
 
 class LowRank(AbstractFactor):
@@ -18,6 +18,14 @@ class LowRank(AbstractFactor):
     scale: Float[Array, " n"]
     left: Float[Array, "n r"]
     right: Float[Array, "n r"]
+
+    def __check_init__(self):
+        check_leaf("scale", self.scale, "(n,)", 1)
+        n = self.scale.shape[-1]
+        for name, value in (("left", self.left), ("right", self.right)):
+            check_leaf(name, value, f"({n}, r)", 0)
+            if value.ndim and value.shape[-2:] != (n, *self.right.shape[-1:]):  # units have no axis
+                raise ValueError(f"{name} must have the shape ({n}, r), with the r of both, got {tuple(value.shape)}")
 
     @property
     def dim(self):

@@ -3,7 +3,8 @@
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from gadabout.factors.base import AbstractFactor, as_unit
+from gadabout.checks import shown
+from gadabout.factors.base import AbstractFactor, as_unit, check_leaf
 
 
 class Scaled(AbstractFactor):
@@ -11,6 +12,12 @@ class Scaled(AbstractFactor):
 
     multiplier: Float[Array, ""]
     base: AbstractFactor
+
+    def __check_init__(self):
+        if not isinstance(self.base, AbstractFactor):
+            raise TypeError(f"base must be a factor, such as gadabout.factors.Diagonal(scale), got {shown(self.base)}")
+        if not isinstance(self.multiplier, float | int):
+            check_leaf("multiplier", self.multiplier, "()", 0)
 
     @property
     def dim(self):

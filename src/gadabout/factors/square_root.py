@@ -3,13 +3,16 @@
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from gadabout.factors.base import AbstractFactor, row_norms
+from gadabout.factors.base import AbstractFactor, check_leaf, row_norms
 
 
 class SquareRoot(AbstractFactor):
     """Any square matrix R, not triangular: a root of Σ = R Rᵀ. `solve` and `log_det` cost O(n³)."""
 
     matrix: Float[Array, "n n"]
+
+    def __check_init__(self):
+        check_leaf("matrix", self.matrix, "(n, n)", 2, square=True)
 
     @property
     def dim(self):

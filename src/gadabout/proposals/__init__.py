@@ -9,6 +9,7 @@ from gadabout.proposals.integrators import Euler, GaussianFlow, Leapfrog
 from gadabout.proposals.langevin import Langevin
 from gadabout.proposals.mixture import GaussianMixture, MixtureWalk
 from gadabout.proposals.random_walk import RandomWalk
+from gadabout.proposals.split_hamiltonian import SplitHamiltonian
 from gadabout.proposals.user import UserProposal, as_pytree
 
 __all__ = [
@@ -27,6 +28,7 @@ __all__ = [
     "Leapfrog",
     "MixtureWalk",
     "RandomWalk",
+    "SplitHamiltonian",
     "StudentT",
     "UserDistribution",
     "UserProposal",

@@ -2,13 +2,14 @@
 
 from gadabout.schedule.choose import Choose, Chosen
 from gadabout.schedule.plan import Plan, lengths, plan_of
-from gadabout.schedule.stages import AbstractStage, AbstractWarmup, Draw, Hold, Learn, Search, Warm
+from gadabout.schedule.stages import AbstractStage, AbstractWarmup, Descend, Draw, Hold, Learn, Search, Warm
 
 __all__ = [
     "AbstractStage",
     "AbstractWarmup",
     "Choose",
     "Chosen",
+    "Descend",
     "Draw",
     "Hold",
     "Learn",

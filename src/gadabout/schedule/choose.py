@@ -3,6 +3,7 @@
 import equinox as eqx
 import numpy as np
 
+from gadabout.checks import check_whole, shown
 from gadabout.sampler import Sampler
 from gadabout.schedule.stages import AbstractStage
 
@@ -23,6 +24,12 @@ class Choose(AbstractStage):
     candidates: tuple[Sampler, ...]
     num_iterations: int = eqx.field(static=True, default=200)
     name: str = eqx.field(static=True, default="choose")
+
+    def __check_init__(self):
+        several = isinstance(self.candidates, tuple) and self.candidates
+        if not several or not all(isinstance(candidate, Sampler) for candidate in self.candidates):
+            raise TypeError(f"candidates must be a tuple of at least one sampler, got {shown(self.candidates)}")
+        check_whole("num_iterations", self.num_iterations)
 
     @property
     def samplers(self):

@@ -2,6 +2,7 @@
 
 import equinox as eqx
 
+from gadabout.checks import check_finite, shown
 from gadabout.sampler import Sampler
 from gadabout.schedule.stages import AbstractStage, AbstractWarmup, Draw, Learn, Search
 
@@ -16,11 +17,20 @@ class Plan(eqx.Module):
     name: str = eqx.field(static=True, default="plan")
 
     def __check_init__(self):
+        if not isinstance(self.stages, tuple | list) or not all(isinstance(one, AbstractStage) for one in self.stages):
+            raise TypeError(
+                "stages must be a tuple of stages, such as (Search(), Learn(sampler), Draw(sampler)) of "
+                f"gadabout.schedule, the last of them Draw; got {shown(self.stages)}"
+            )
+        for sampler in self.samplers:
+            if not isinstance(sampler, Sampler):
+                raise TypeError(f"stages: a sampler must be a recipe's result, such as rwm(), got {shown(sampler)}")
         kinds = [stage.alternatives[0] for stage in self.stages]
         if not kinds or [isinstance(kind, Draw) for kind in kinds] != [False] * (len(kinds) - 1) + [True]:
             names = [type(kind).__name__ for kind in kinds]
             raise ValueError(f"stages: the last stage of a plan, and no other, must be Draw; got {names}")
-        shares = [kind.share for kind in kinds if isinstance(kind, AbstractWarmup)]
+        warm = [kind for kind in kinds if isinstance(kind, AbstractWarmup)]
+        shares = [check_finite("stages: a share of warm-up", kind.share) for kind in warm]
         if any(share < 0 for share in shares) or (shares and abs(sum(shares) - 1) > 1e-9):
             raise ValueError(f"stages: the shares of warm-up must be at least 0 and sum to 1, got {shares}")
 

@@ -1,7 +1,7 @@
 """What a run does: stages that act on an engine and hand over what they learned."""
 
 from abc import abstractmethod
-from typing import Any
+from typing import Any, Literal
 
 import equinox as eqx
 from jaxtyping import Array, Float, Key, PyTree, UInt
@@ -78,6 +78,30 @@ class Search(AbstractStage):
         return progress if progress.positions is not None else engine.search(progress)
 
 
+class Descend(AbstractStage):
+    """Leads every chain from its start to the typical set, and fits a first Gaussian on the way; no noise of t.
+
+    What was learned before, from another run, stands in for it.
+
+    Args:
+        factor: the kind of factor that is fitted; "auto" is "dense" up to 300 coordinates.
+    """
+
+    factor: Literal["auto", "dense", "diagonal"] = eqx.field(static=True, default="auto")
+
+    def begin(self, engine, warm):
+        return warm
+
+    def length(self, engine):
+        return 1
+
+    def advance(self, engine, progress, done):
+        return self.end(engine, progress), 1
+
+    def end(self, engine, progress):
+        return engine.descend(progress, self.factor) if progress.learned is None else progress
+
+
 class AbstractRunning(AbstractStage):
     """A stage that runs one sampler, from what the stage before hands over."""
 
@@ -106,7 +130,7 @@ class AbstractWarmup(AbstractRunning):
 
 
 class Learn(AbstractWarmup):
-    """Runs a sampler while its θ is learned; its records are kept as warm-up.
+    """Runs a sampler while its θ is learned; its records are kept as warm-up. It ends early where θ has settled.
 
     Args:
         sampler: what runs and learns.
@@ -124,6 +148,8 @@ class Learn(AbstractWarmup):
         run, made = engine.chunk(self.sampler, progress, self.name, done, end, total, adapt=True, warmup=True)
         if done + made == end and adaptation.finishes:
             run = engine.end_window(self.sampler, run, adaptation.ending(end, total))
+            if engine.has_settled(self.sampler, run):
+                return run, total
         return run, done + made
 
 

@@ -1,0 +1,161 @@
+"""The way from anywhere to the typical set: each chain walks up its own log density until it is there."""
+
+from typing import NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int, Key
+
+from gadabout.adaptations.estimators import GeometricMean, Moments
+from gadabout.factors import FactorKind, isotropic
+from gadabout.sampler import Learned
+from gadabout.target import Point, Target
+
+MEMORY = 8
+"""pairs of L-BFGS, and points of a path that the first factor is fitted to"""
+MOST_TURNS = 400
+SHRINK, SMALLEST = 0.3, 1e-12
+"""of a step that did not climb, and the step at which its direction is given up"""
+GIVE_UP = 4
+"""directions that a chain gives up before it stays where it is"""
+
+
+class Descent(eqx.Module):
+    """One chain on its way: where it stands, the pairs of L-BFGS, the last points of its path, the step it will try."""
+
+    here: Point
+    steps: Float[Array, "pairs n"]
+    falls: Float[Array, "pairs n"]
+    """by how much the gradient fell along each of `steps`"""
+    curved: Bool[Array, " pairs"]
+    """which pairs there are"""
+    path: tuple[Float[Array, "points n"], Float[Array, "points n"]]
+    """the last points and their gradients"""
+    direction: Float[Array, " n"]
+    size: Float[Array, ""]
+    turns: Int[Array, ""]
+    given_up: Int[Array, ""]
+    arrived: Bool[Array, ""]
+
+
+class Landing(NamedTuple):
+    """Where chains stand after the descent, what they know of the target, and what it took."""
+
+    positions: Float[Array, "chains n"]
+    learned: Learned
+    evaluations: Int[Array, ""]
+    """of the gradient, over all chains"""
+    distinct: Int[Array, ""]
+    """chains that stand where their own way led"""
+
+
+def descend(target: Target, x: Float[Array, " n"]) -> Descent:
+    r"""The way of one chain from x: L-BFGS with Armijo's rule, until $\nabla^\top H\nabla \le n$.
+
+    H is the inverse Hessian of −log π as the last steps show it. In the typical set of a Gaussian the form is n on
+    average, so that the descent ends there: not in a mode, nor in the neck of a funnel. A step along which the density
+    is convex teaches no curvature, and the next one is twice as long.
+    """
+    n = x.size
+
+    def turn(way: Descent) -> Descent:
+        here, there = way.here, target.at(way.here.x + way.size * way.direction, 1)
+        rise = way.size * (here.grad @ way.direction)
+        climbed = there.finite & (there.logp >= here.logp + 1e-4 * rise)
+        step, fall = there.x - here.x, here.grad - there.grad
+        curved = climbed & (step @ fall > 1e-10 * jnp.linalg.norm(step) * jnp.linalg.norm(fall))
+        steps, falls = _pushed(way.steps, step, curved), _pushed(way.falls, fall, curved)
+        pairs = _pushed(way.curved, jnp.asarray(True), curved)
+        here = jax.tree.map(lambda new, old: jnp.where(climbed, new, old), there, here)
+        path = _pushed(way.path[0], there.x, climbed), _pushed(way.path[1], there.grad, climbed)
+        newton = _newton(here.grad, steps, falls, pairs)
+        failed = ~climbed & (way.size < SMALLEST)
+        direction = jnp.where(curved, newton, way.direction)
+        direction = jnp.where(failed | ~(direction @ here.grad > 0), _unit(here.grad), direction)
+        size = jnp.where(climbed, 2.0, SHRINK) * way.size
+        size = jnp.where(curved | failed, 1.0, size)
+        seen = pairs.sum() >= min(3, n)
+        given_up = way.given_up + failed
+        arrived = curved & seen & (here.grad @ newton <= n)
+        return Descent(here, steps, falls, pairs, path, direction, size, way.turns + 1, given_up, way.arrived | arrived)
+
+    def underway(way: Descent) -> Array:
+        return ~way.arrived & (way.given_up < GIVE_UP) & (way.turns < MOST_TURNS)
+
+    here, none = target.at(x, 1), jnp.zeros((MEMORY, n), x.dtype)
+    path = jnp.broadcast_to(here.x, (MEMORY, n)), jnp.broadcast_to(here.grad, (MEMORY, n))
+    zero, false = jnp.asarray(0), jnp.asarray(False)
+    one = jnp.ones((), x.dtype)
+    begin = Descent(here, none, none, jnp.zeros(MEMORY, bool), path, _unit(here.grad), one, zero, zero, false)
+    return jax.lax.while_loop(underway, turn, begin)
+
+
+@eqx.filter_jit
+def land(target: Target, positions: Float[Array, "chains n"], key: Key[Array, ""], kind: FactorKind) -> Landing:
+    """All chains' descents, a first Gaussian from their paths, and those that got lost put where others stand.
+
+    A chain is lost that did not arrive and lies lower than the upper half of the others by more than 15 + 6 √(n/2), six
+    standard deviations of log π in the typical set of a Gaussian and some more. One that arrived stays where it is: it
+    may have found a mode of its own.
+    """
+    ways = jax.vmap(lambda x: descend(target, x))(positions)
+    logp, n, chains = jnp.where(jnp.isnan(ways.here.logp), -jnp.inf, ways.here.logp), positions.shape[1], len(positions)
+    spread = jnp.sqrt(n / 2)
+    usual = jnp.sort(logp)[chains - (chains + 3) // 4]
+    lost = ~ways.arrived & ~(logp >= usual - (15 + 6 * spread))
+    source = jax.random.choice(key, chains, (chains,), p=jnp.where(lost, 0.0, 1.0) / jnp.sum(~lost))
+    x = ways.here.x[jnp.where(lost, source, jnp.arange(chains))]
+    near = logp > jnp.max(logp) - (30 + 10 * spread)
+    fitted = _fitted(ways.path, near, kind)
+    return Landing(x, Learned(jnp.mean(x, 0), fitted), jnp.sum(ways.turns + 1), jnp.sum(~lost))
+
+
+def _fitted(path: tuple[Array, Array], near: Bool[Array, " chains"], kind: FactorKind):
+    """The Gaussian's factor from the paths of those chains that are `near` the best."""
+    count, n = jnp.maximum(near.sum() * MEMORY, 2), path[0].shape[-1]
+
+    def moments(rows):
+        mean = jnp.sum(jnp.where(near[:, None, None], rows, 0), (0, 1)) / count
+        d = jnp.where(near[:, None, None], rows - mean, 0).reshape(-1, n)
+        squares = jnp.sum(d**2, 0) if kind == "diagonal" else d.T @ d
+        tiny = jnp.finfo(d.dtype).tiny ** 0.5
+        return Moments(count, mean, squares + (tiny if kind == "diagonal" else tiny * jnp.eye(n)))
+
+    estimate = GeometricMean(prior_draws=5.0)(*map(moments, path))
+    return isotropic(n, jnp.ones((), estimate.dtype), kind).fitted(estimate)
+
+
+def _newton(grad: Array, steps: Array, falls: Array, curved: Array) -> Array:
+    """H ∇ by the two loops of L-BFGS; along the gradient, at length 1, where there is no pair (Nocedal 1980)."""
+    inner = jnp.sum(steps * falls, -1)
+    rho = jnp.where(curved, 1 / jnp.where(curved, inner, 1), 0)
+
+    def back(q, pair):
+        s, y, r = pair
+        a = r * (s @ q)
+        return q - a * y, a
+
+    def forth(q, pair):
+        s, y, r, a = pair
+        return q + s * (a - r * (y @ q)), None
+
+    q, a = jax.lax.scan(back, grad, (steps, falls, rho), reverse=True)
+    square = jnp.sum(falls[-1] ** 2)
+    scale = jnp.where(curved[-1] & (square > 0), inner[-1] / jnp.where(square > 0, square, 1), 1 / _norm(grad))
+    return jax.lax.scan(forth, q * scale, (steps, falls, rho, a))[0]
+
+
+def _pushed(rows: Array, new: Array, where: Array) -> Array:
+    """The rows with a new one at their end in place of the first, where that is wanted."""
+    return jnp.where(where, jnp.concatenate([rows[1:], new[None]]), rows)
+
+
+def _norm(v: Array) -> Array:
+    return jnp.maximum(jnp.linalg.norm(v), jnp.finfo(v.dtype).tiny)
+
+
+def _unit(v: Array) -> Array:
+    top = jnp.max(jnp.abs(v))
+    v = v / jnp.where(top > 0, top, 1)
+    return v / _norm(v)
