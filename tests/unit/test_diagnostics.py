@@ -171,12 +171,12 @@ def test_many_coordinates_at_once_give_what_arviz_gives_one_by_one(shape, rho):
     x[:, 1::2, 10:12] = x[:, : 2 * (shape[1] // 2) : 2, 10:12]
     x = x[:, :, np.ptp(x, axis=(0, 1)) > 0]
     rows, found = np.moveaxis(x, 2, 0), judged(x)
-    np.testing.assert_allclose(found["bulk"], array_stats.ess(rows, method="bulk"), rtol=1e-9)
-    np.testing.assert_allclose(found["tail"], array_stats.ess(rows, method="tail", prob=(0.05, 0.95)), rtol=1e-9)
+    np.testing.assert_allclose(found.bulk, array_stats.ess(rows, method="bulk"), rtol=1e-9)
+    np.testing.assert_allclose(found.tail, array_stats.ess(rows, method="tail", prob=(0.05, 0.95)), rtol=1e-9)
     np.testing.assert_allclose(mean_ess(x), array_stats.ess(rows, method="mean"), rtol=1e-9)
     if shape[0] > 1:
         with np.errstate(divide="ignore", invalid="ignore"):
-            np.testing.assert_allclose(found["rhat"], array_stats.rhat(rows, method="rank"), rtol=1e-9)
+            np.testing.assert_allclose(found.rhat, array_stats.rhat(rows, method="rank"), rtol=1e-9)
 
 
 def test_blocks_of_coordinates_and_units_change_nothing(monkeypatch):
@@ -192,7 +192,7 @@ def test_blocks_of_coordinates_and_units_change_nothing(monkeypatch):
 def test_a_single_chain_is_judged_by_its_halves():
     draws = autoregressive((1, 5_000, 2), rho=0.5)
     draws[0, 2_500:, 1] += 1.0
-    first, second = judged(draws)["rhat"]
+    first, second = judged(draws).rhat
     assert first < 1.01
     assert second > 1.1
     assert np.isnan(rhat(draws)).all()

@@ -4,9 +4,10 @@ Three figures of each coordinate are computed (`gadabout.diagnostics.judged`) fr
 evenly spaced, block by block of coordinates, so that they need no more memory than the run.
 
 R-hat is held against max(1.01, 1 + 3 · chains / ESS), with the smaller of the coordinate's bulk and tail ESS: where C
-chains agree, R-hat² − 1 is about (χ²/(2C − 1) − 1) · 2C/ESS with 2C − 1 degrees of freedom. Above 1.1 it is told in any
-case: chains that stay in modes of their own have a small ESS for that very reason. ESS is held against 100 a chain
-(Vehtari et al. 2021, section 4), and against 400 where there are more than four.
+chains agree, R-hat² − 1 is about χ²/(2C − 1) · 2C/ESS with 2C − 1 degrees of freedom. Chains that lie apart have a
+small ESS for that very reason. So R-hat is told, too, above the same with 6 in place of 3 and the ESS that chains have
+by themselves, and above 1.1 in any case. ESS is held against 100 a chain (Vehtari et al. 2021, section 4), and against
+400 where there are more than four.
 """
 
 from collections.abc import Sequence
@@ -35,19 +36,21 @@ MOST_COMPARED = 32
 TOLD = 3
 """coordinates that a message names with their figures"""
 
-KINDS = ("ess_bulk", "ess_tail", "rhat")
+KINDS = ("ess_bulk", "ess_tail", "rhat", "ess_within")
 
 
 class Verdict(NamedTuple):
     """Names of all coordinates and their figures, each of shape (n,), from every `spacing`-th draw.
 
     ESS is 1 for a coordinate that never moves in any chain, R-hat then NaN; R-hat of a single chain is that of its
-    halves. All are NaN for fewer than 4 draws, and where one is not finite.
+    halves. `ess_within` is the ESS of chains by themselves, however far they lie apart. All are NaN for fewer than 4
+    draws, and where one is not finite.
     """
 
     names: list[str]
     ess_bulk: np.ndarray
     ess_tail: np.ndarray
+    ess_within: np.ndarray
     rhat: np.ndarray
     spacing: int
 
@@ -62,8 +65,8 @@ def judge(posterior: "xr.Dataset") -> Verdict:
     chains, draws = posterior.sizes["chain"], posterior.sizes["draw"]
     spacing = max(1, -(-draws // min(MOST_JUDGED, max(1, MOST_IN_ALL // chains))))
     parts = [judged(draws_of(values)[:, ::spacing]) for values in posterior.data_vars.values()]
-    bulk, tail, rhat = (np.concatenate([part[kind] for part in parts]) for kind in ("bulk", "tail", "rhat"))
-    return Verdict(names_of(posterior), bulk, tail, rhat, spacing)
+    bulk, tail, within, rhat = (np.concatenate(each) for each in zip(*parts, strict=True))
+    return Verdict(names_of(posterior), bulk, tail, within, rhat, spacing)
 
 
 def draws_of(variable: "xr.DataArray") -> np.ndarray:
@@ -82,7 +85,7 @@ def names_of(posterior: "xr.Dataset") -> list[str]:
 
 
 def as_tree(verdict: Verdict, posterior: "xr.Dataset") -> "xr.DataTree":
-    """The figures as `rhat`, `ess_bulk` and `ess_tail`, each with the variables and dimensions of the draws."""
+    """The figures as groups by KINDS, each with the variables and dimensions of the draws."""
     import xarray as xr
 
     one = posterior.isel(chain=0, draw=0, drop=True)
@@ -111,7 +114,7 @@ def found_in_draws(posterior: "xr.Dataset", verdict: Verdict) -> list[Finding]:
 def disagreement(posterior: "xr.Dataset", verdict: Verdict) -> list[Finding]:
     """R-hat beyond its limit, and which chains stand apart; at most one finding."""
     chains = posterior.sizes["chain"]
-    limit = rhat_limit(verdict.ess, chains)
+    limit = rhat_limit(verdict.ess, verdict.ess_within, chains)
     worst = _worst(-verdict.rhat, verdict.rhat > limit)
     if not len(worst):
         return []
@@ -126,10 +129,10 @@ def disagreement(posterior: "xr.Dataset", verdict: Verdict) -> list[Finding]:
     return [Finding("rhat", f"the chains do not agree, by R-hat: {told}{which}", remedy, chains=out, **common)]
 
 
-def rhat_limit(ess: np.ndarray, chains: int) -> np.ndarray:
+def rhat_limit(ess: np.ndarray, within: np.ndarray, chains: int) -> np.ndarray:
     """R-hat that chance alone explains; a single chain's halves have one degree of freedom, which scatters more."""
     room = 3 * chains if chains > 1 else 15
-    return np.clip(1 + room / ess, RHAT_LEAST, RHAT_MOST)
+    return np.clip(np.minimum(1 + room / ess, 1 + 2 * room / within), RHAT_LEAST, RHAT_MOST)
 
 
 def ess_needed(chains: int) -> int:
@@ -164,7 +167,7 @@ def _told(verdict: Verdict, figures: np.ndarray, worst: np.ndarray, form: str) -
     """The worst coordinates with their figures, and how many there are."""
     told = ", ".join(f"{verdict.names[i]} {figures[i]:{form}}" for i in worst[:TOLD])
     rest = f" and {len(worst) - TOLD:,} more of {len(verdict.names):,} coordinates" if len(worst) > TOLD else ""
-    return told + rest + (f" (every {verdict.spacing}th draw was judged)" if verdict.spacing > 1 else "")
+    return told + rest + (f" (one draw in {verdict.spacing} was judged)" if verdict.spacing > 1 else "")
 
 
 def _common(verdict: Verdict, worst: np.ndarray, figures: np.ndarray, limits: np.ndarray) -> dict:
@@ -188,10 +191,10 @@ def _apart(draws: np.ndarray) -> Sequence[int]:
     left = list(range(len(draws)))
     for _ in range((len(draws) - 1) // 2 if len(draws) <= MOST_COMPARED else 0):
         without = [judged(draws[[c for c in left if c != out], :, None]) for out in left]
-        best = int(np.argmin([np.nan_to_num(found["rhat"][0], nan=1) for found in without]))
+        best = int(np.argmin([np.nan_to_num(found.rhat[0], nan=1) for found in without]))
         left.pop(best)
         found = without[best]
-        if not found["rhat"][0] > rhat_limit(np.minimum(found["bulk"], found["tail"]), len(left))[0]:
+        if not found.rhat[0] > rhat_limit(np.minimum(found.bulk, found.tail), found.within, len(left))[0]:
             return sorted(set(range(len(draws))) - set(left))
     return []
 

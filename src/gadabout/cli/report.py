@@ -54,7 +54,8 @@ def table(summary: Summary, title: str) -> Table:
         ess = [float(summary.ess[kind][i]) for kind in ("bulk", "tail")]
         ess_cells = [_judged(value, f"{value:,.0f}", value < ess_needed(chains)) for value in ess]
         r = float(summary.rhat[i])
-        r_cell = _judged(r, f"{r:.3f}", bool(r > rhat_limit(np.asarray(min(ess)), chains)))
+        limit = rhat_limit(np.asarray(min(ess)), summary.within[i], chains)
+        r_cell = _judged(r, f"{r:.3f}", bool(r > limit))
         result.add_row(escape(summary.names[i]), *moments, *ess_cells, r_cell)
     return result
 

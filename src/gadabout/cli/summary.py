@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from gadabout.api.verdict import draws_of, judge, names_of
+from gadabout.api.verdict import KINDS, draws_of, judge, names_of
 from gadabout.diagnostics import initial_monotone_ess, mean_ess, spread, square_ess
 from gadabout.files import json_value
 
@@ -24,6 +24,8 @@ class Summary:
     mcse: np.ndarray
     """standard error of the mean that comes from a finite number of dependent draws"""
     rhat: np.ndarray
+    within: np.ndarray
+    """ESS of the chains by themselves, however far they lie apart"""
     acceptance_rate: float
 
     def worst(self, count: int) -> np.ndarray:
@@ -45,19 +47,19 @@ def summarise(tree: xr.DataTree) -> Summary:
     acceptance = np.asarray(tree["sample_stats"]["acceptance_rate"])
     if draws.shape[1] == 0:
         unknown = np.full(len(names), np.nan)
-        return Summary(names, draws, dict.fromkeys(ESS_KINDS, unknown), unknown, unknown, float("nan"))
-    bulk, tail, rhat = _judged(tree, posterior)
+        return Summary(names, draws, dict.fromkeys(ESS_KINDS, unknown), unknown, unknown, unknown, float("nan"))
+    bulk, tail, rhat, within = _judged(tree, posterior)
     ess = {"paper": initial_monotone_ess(draws), "bulk": bulk, "tail": tail, "square": square_ess(draws)}
     rhat = rhat if len(draws) > 1 else np.full(len(names), np.nan)
-    return Summary(names, draws, ess, _mcse(draws), rhat, float(acceptance.mean()))
+    return Summary(names, draws, ess, _mcse(draws), rhat, within, float(acceptance.mean()))
 
 
 def _judged(tree: xr.DataTree, posterior: xr.Dataset) -> Sequence[np.ndarray]:
-    """Bulk and tail ESS and R-hat of each coordinate, from the result's own `diagnostics` where it has them."""
+    """The figures of KINDS of each coordinate, from the result's own `diagnostics` where it has them."""
     if "diagnostics" not in tree.children:
         verdict = judge(posterior)
-        return verdict.ess_bulk, verdict.ess_tail, verdict.rhat
-    groups = [tree[f"diagnostics/{kind}"].to_dataset() for kind in ("ess_bulk", "ess_tail", "rhat")]
+        return [getattr(verdict, kind) for kind in KINDS]
+    groups = [tree[f"diagnostics/{kind}"].to_dataset() for kind in KINDS]
     return [np.concatenate([np.ravel(group[name]) for name in posterior.data_vars]) for group in groups]
 
 

@@ -6,6 +6,9 @@ from typing import TYPE_CHECKING, Any
 import jax
 import numpy as np
 
+from gadabout.calls import numbers_from
+from gadabout.checks import check_function, check_whole, shown
+
 if TYPE_CHECKING:
     import xarray as xr
 
@@ -26,6 +29,7 @@ def diagnose(tree: "xr.DataTree", f: Callable[[Any], Any], *, superchains: int |
         Rubin 1992, unsplit). All but `mean` and `sd` are NaN for fewer than four draws; the R-hats for a single chain.
 
     Raises:
+        TypeError: if an argument is not of its kind, or f returns something other than numbers.
         ValueError: if `superchains` does not divide the number of chains.
     """
     import xarray as xr
@@ -47,7 +51,7 @@ def diagnose(tree: "xr.DataTree", f: Callable[[Any], Any], *, superchains: int |
         with np.errstate(divide="ignore", invalid="ignore"):  # chains that each stand still give infinity or NaN
             table[name] = array_stats.rhat(values, method=method, **axes) if judged else nothing
     if superchains is not None:
-        if superchains < 1 or num_chains % superchains:
+        if num_chains % check_whole("superchains", superchains):
             raise ValueError(f"superchains must divide the number of chains, {num_chains}; got {superchains}")
         groups = np.repeat(np.arange(superchains), num_chains // superchains)
         table["rhat_nested"] = array_stats.rhat_nested(values, groups, method="rank", **axes)
@@ -57,7 +61,12 @@ def diagnose(tree: "xr.DataTree", f: Callable[[Any], Any], *, superchains: int |
 
 def evaluate(tree: "xr.DataTree", f: Callable[[Any], Any]) -> np.ndarray:
     """f at every draw, shape (chain, draw, ...)."""
-    return np.asarray(jax.jit(jax.vmap(jax.vmap(f)))(positions(tree.children["posterior"])), float)
+    posterior = getattr(tree, "children", {}).get("posterior")
+    if posterior is None:
+        raise TypeError(f"tree must be a result of gadabout.sample, with the group posterior, got {shown(tree)}")
+    check_function("f", f)
+    value = lambda position: numbers_from("f", "of a position", f, position)
+    return np.asarray(jax.jit(jax.vmap(jax.vmap(value)))(positions(posterior)), float)
 
 
 def positions(posterior: "xr.DataTree") -> Any:

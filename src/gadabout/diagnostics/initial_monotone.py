@@ -2,13 +2,15 @@
 
 import numpy as np
 
+from gadabout.checks import check_array
+
 MIN_DRAWS = 4
 _BLOCK = 1_000_000  # numbers transformed at once: bounds the memory of the Fourier transforms to some 100 MB
 
 
 def check_draws(draws: np.ndarray) -> np.ndarray:
     """The draws in float64; raises ValueError where they are not of shape (chain, draw, n)."""
-    draws = np.asarray(draws, np.float64)
+    draws = check_array("draws", draws, "an array of shape (chain, draw, n)", finite=False)
     if draws.ndim != 3 or 0 in draws.shape:
         raise ValueError(
             f"draws must have the shape (chain, draw, n), none of them zero; got {draws.shape}: "

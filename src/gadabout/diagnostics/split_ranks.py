@@ -6,7 +6,7 @@ and counts a coordinate whose unit is so large that its draws differ by less tha
 Rows are coordinates: arrays have the shape (k, chain, draw), and all draws are finite.
 """
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -17,23 +17,35 @@ def split(rows: np.ndarray) -> np.ndarray:
     return np.concatenate([rows[:, :, :half], rows[:, :, rows.shape[2] - half :]], axis=1)
 
 
-def bulk_tail_rhat(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Bulk ESS, tail ESS (the smaller of the 5 % and 95 % quantiles') and R-hat of each row, shape (k,) each.
+class Judged(NamedTuple):
+    """Figures of k coordinates, shape (k,) each.
 
-    R-hat is the larger of that of ranks and that of the ranks of distances from the median; of a single chain it
-    compares the two halves. At least 4 draws a chain.
+    `tail` is the smaller ESS of the 5 % and the 95 % quantile. `within` is the smaller of bulk and tail ESS where only
+    what chains do by themselves counts, not how far they lie apart. `rhat` is the larger of the R-hat of ranks and that
+    of the ranks of distances from the median; of a single chain it compares the two halves.
     """
+
+    bulk: np.ndarray
+    tail: np.ndarray
+    within: np.ndarray
+    rhat: np.ndarray
+
+
+def judged_rows(rows: np.ndarray) -> Judged:
+    """The figures of each row, of at least 4 draws a chain."""
     halves = split(rows)
     z = normal_scores(halves)
-    low, high = np.quantile(rows, (0.05, 0.95), axis=(1, 2))
-    tail = np.minimum(*(ess_of_mean(rows <= q[:, None, None]) for q in (low, high)))
+    quantiles = np.quantile(rows, (0.05, 0.95), axis=(1, 2))
+    bulk, *tails = (_ess(z), *(_ess(split((rows <= q[:, None, None]).astype(float))) for q in quantiles))
+    tail = np.minimum(*(both for both, _ in tails))
+    within = np.minimum.reduce([bulk[1], *(own for _, own in tails)])
     folded = np.abs(halves - np.median(halves, axis=(1, 2), keepdims=True))
-    return _ess(z), tail, np.fmax(_rhat(z), _rhat(normal_scores(folded)))
+    return Judged(bulk[0], tail, within, np.fmax(_rhat(z), _rhat(normal_scores(folded))))
 
 
 def ess_of_mean(rows: np.ndarray) -> np.ndarray:
     """ESS of the mean of each row, shape (k,); of one that never moves, the number of draws."""
-    return _ess(split(np.asarray(rows, np.float64)))
+    return _ess(split(np.asarray(rows, np.float64)))[0]
 
 
 def normal_scores(rows: np.ndarray) -> np.ndarray:
@@ -62,24 +74,33 @@ def _rhat(chains: np.ndarray) -> np.ndarray:
         return np.sqrt(between / within + (draws - 1) / draws)
 
 
-def _ess(chains: np.ndarray) -> np.ndarray:
-    """ESS of the mean by Geyer's initial monotone sequence of the autocorrelations of all chains together."""
+def _ess(chains: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """ESS of the mean of all chains together, and the same as if their means were one."""
     _, num_chains, draws = chains.shape
-    size, constant = num_chains * draws, np.ptp(chains, axis=(1, 2)) == 0
     covariance, means = _autocovariance(chains)
+    between = means.var(1, ddof=1)[:, None] if num_chains > 1 else np.zeros((len(chains), 1))
+    constant = np.ptp(chains, axis=(1, 2)) == 0
     within = covariance[:, :1] * draws / (draws - 1)
-    total = covariance[:, :1] + (means.var(1, ddof=1)[:, None] if num_chains > 1 else 0)
-    rho = 1 - (within - covariance) / np.where(constant[:, None], 1, total)
+    ess = []
+    for total in (covariance[:, :1] + between, covariance[:, :1]):
+        rho = 1 - (within - covariance) / np.where(total > 0, total, 1)
+        time = np.where(total[:, 0] > 0, _geyer(rho), num_chains * draws)  # chains that each stand still are one draw
+        time = np.maximum(time, 1 / np.log10(num_chains * draws))
+        ess.append(np.where(constant, float(num_chains * draws), num_chains * draws / time))
+    return ess[0], ess[1]
+
+
+def _geyer(rho: np.ndarray) -> np.ndarray:
+    r"""Integrated time from autocorrelations (k, draw) by the initial monotone sequence, as Stan and arviz cut it."""
     rho[:, 0] = 1
-    most = max(0, (draws - 3) // 2)  # no further than the pair of this number
+    most = max(0, (rho.shape[1] - 3) // 2)  # no further than the pair of this number
     pairs = rho[:, : 2 * most + 2].reshape(len(rho), -1, 2).sum(2)
     positive = np.logical_and.accumulate(pairs > 0, axis=1)
     K = np.minimum(positive.sum(1), most)
     inside = np.arange(pairs.shape[1]) < K[:, None]
     even = np.take_along_axis(rho, 2 * K[:, None], 1)[:, 0]
     even = np.where(np.take_along_axis(positive, K[:, None], 1)[:, 0], even, np.maximum(even, 0))
-    time = -1 + 2 * np.sum(np.minimum.accumulate(pairs, axis=1), axis=1, where=inside) + even
-    return np.where(constant, float(size), size / np.maximum(time, 1 / np.log10(size)))
+    return -1 + 2 * np.sum(np.minimum.accumulate(pairs, axis=1), axis=1, where=inside) + even
 
 
 def _autocovariance(chains: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

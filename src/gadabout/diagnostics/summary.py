@@ -5,7 +5,7 @@ from collections.abc import Callable
 import numpy as np
 
 from gadabout.diagnostics.initial_monotone import MIN_DRAWS, check_draws, initial_monotone_ess
-from gadabout.diagnostics.split_ranks import bulk_tail_rhat, ess_of_mean
+from gadabout.diagnostics.split_ranks import Judged, ess_of_mean, judged_rows
 
 _BLOCK = 100_000  # draws that are sorted and transformed at once
 
@@ -20,14 +20,13 @@ def ess_table(draws: np.ndarray) -> dict[str, np.ndarray]:
     where a draw is not finite.
     """
     draws = check_draws(draws)
-    bulk, tail, _ = judged(draws).values()
-    return {"paper": initial_monotone_ess(draws), "bulk": bulk, "tail": tail, "square": square_ess(draws)}
+    found = judged(draws)
+    return {"paper": initial_monotone_ess(draws), "bulk": found.bulk, "tail": found.tail, "square": square_ess(draws)}
 
 
-def judged(draws: np.ndarray) -> dict[str, np.ndarray]:
-    """`bulk` and `tail` ESS as in `ess_table`, and R-hat as in `rhat`, but of a single chain that of its two halves."""
-    bulk, tail, rhat = _by_coordinate(draws, bulk_tail_rhat, (1.0, 1.0, np.nan))
-    return {"bulk": bulk, "tail": tail, "rhat": rhat}
+def judged(draws: np.ndarray) -> Judged:
+    """Bulk and tail ESS as in `ess_table`, R-hat as in `rhat` but of a single chain that of its two halves."""
+    return Judged(*_by_coordinate(draws, judged_rows, (1.0, 1.0, 1.0, np.nan)))
 
 
 def mean_ess(draws: np.ndarray) -> np.ndarray:
@@ -52,7 +51,7 @@ def rhat(draws: np.ndarray) -> np.ndarray:
     than 4 draws, a coordinate that is constant over all chains, and where a draw is not finite.
     """
     draws = check_draws(draws)
-    return judged(draws)["rhat"] if len(draws) > 1 else np.full(draws.shape[2], np.nan)
+    return judged(draws).rhat if len(draws) > 1 else np.full(draws.shape[2], np.nan)
 
 
 def spread(values: np.ndarray) -> dict[str, float]:
