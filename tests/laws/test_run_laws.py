@@ -170,7 +170,7 @@ def draws_of(name, chains):
     return sink.read("posterior")["x"]
 
 
-@pytest.mark.parametrize("name", ["gad-mala", "haario"])
+@pytest.mark.parametrize("name", ["gad-mala", "haario", "psgld"])
 def test_adapted_per_chain_each_draws_with_its_own_theta(name):
     """From start to draws, chains beside others go where each goes alone."""
     together = draws_of(name, [0, 1, 2])
