@@ -128,6 +128,7 @@ def samplers():
         "mix": gad.mix(gad.rwm(step_size=0.9), gad.rwm(step_size=0.45), weights=[2.0, 1.0]),
         "block": gad.cycle(gad.block(gad.rwm(step_size=0.9), [0, 1]), gad.block(gad.rwm(step_size=1.0), [2])),
         "gibbs": gad.mix(gad.gibbs(two_coordinates), gad.rwm(step_size=0.9)),
+        "split-hmc": gad.split_hmc(step_size=0.6),
         # the No-U-Turn sampler, alone and as a part
         "nuts": gad.nuts("dense", step_size=0.9, max_depth=2, warmup_max_depth=3),
         "cycle-nuts": gad.cycle(
@@ -153,6 +154,7 @@ def plans():
     walk, mala = gad.rwm(step_size=0.9), gad.mala(step_size=0.9)
     return {
         "two-stages": Plan((Search(), Learn(hmc, 0.5), Hold(hmc, 0.2), Learn(hmc, 0.3), Draw(hmc))),
+        "default": gad.default(),
         "chosen": Plan(
             (
                 Search(),
@@ -203,4 +205,5 @@ def every(*groups):
         [pytest.param(name, "float64", id=name) for name in names]
         + [pytest.param(name, "float32", id=f"{name}-float32", marks=single(name)) for name in names],
         indirect=["precision"],
+        scope="module",  # laws of one sampler run one after another, and find its programs compiled
     )
