@@ -7,6 +7,7 @@ from gadabout.algorithms import (
     barker,
     block,
     cycle,
+    default,
     fisher_mala,
     gad,
     gad_mala,
@@ -29,6 +30,7 @@ from gadabout.algorithms import (
     sghmc,
     sgld,
     sgnht,
+    split_hmc,
     ula,
 )
 from gadabout.api import RunStopped, predictive, sample
@@ -66,6 +68,7 @@ __all__ = [
     "barker",
     "block",
     "cycle",
+    "default",
     "diagnose",
     "factors",
     "finite",
@@ -97,5 +100,6 @@ __all__ = [
     "sghmc",
     "sgld",
     "sgnht",
+    "split_hmc",
     "ula",
 ]

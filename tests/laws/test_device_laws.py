@@ -6,7 +6,16 @@ import numpy as np
 import pytest
 from jax.sharding import Mesh
 
-from gadabout.adaptations import DualAveraging, ForEver, NoAdaptation, OfPart, Reprojection, Together, WindowedFactor
+from gadabout.adaptations import (
+    DualAveraging,
+    FittedGaussian,
+    ForEver,
+    NoAdaptation,
+    OfPart,
+    Reprojection,
+    Together,
+    WindowedFactor,
+)
 from gadabout.driver import loop
 from gadabout.driver.loop import CHAINS
 from gadabout.sampler import theta_by_name
@@ -63,7 +72,7 @@ def calls(adaptation):
         return calls(adaptation.adaptation)
     if isinstance(adaptation, Reprojection):
         return 1 + calls(adaptation.wrapped)
-    return 1 + calls(adaptation.rule) if isinstance(adaptation, WindowedFactor) else 1
+    return 1 + calls(adaptation.rule) if isinstance(adaptation, WindowedFactor | FittedGaussian) else 1
 
 
 @every(SAMPLERS, UNADJUSTED)

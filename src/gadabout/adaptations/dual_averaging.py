@@ -69,4 +69,7 @@ class DualAveraging(AbstractAdaptation):
         return eqx.tree_at(self.where, kernel, jnp.exp(memory.log_average)), memory, states
 
     def verdict(self, memory, kernel):
-        return {"target_acceptance": self.target_acceptance}
+        aim = self.target_acceptance
+        if self.largest is not None:  # the longest step may be accepted more often than that
+            aim = jnp.where(self.where(kernel) >= 0.99 * self.largest, jnp.nan, aim)
+        return {"target_acceptance": aim}

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from gadabout.algorithms.am import am
 from gadabout.algorithms.barker import barker
 from gadabout.algorithms.compose import block, cycle, mix
+from gadabout.algorithms.default import default
 from gadabout.algorithms.fisher_mala import fisher_mala
 from gadabout.algorithms.gad import gad
 from gadabout.algorithms.gad_mala import gad_mala
@@ -25,6 +26,7 @@ from gadabout.algorithms.settings import PAPER
 from gadabout.algorithms.sghmc import sghmc
 from gadabout.algorithms.sgld import sgld
 from gadabout.algorithms.sgnht import sgnht
+from gadabout.algorithms.split_hmc import split_hmc
 from gadabout.algorithms.ula import ula
 from gadabout.sampler import Sampler
 
@@ -45,6 +47,7 @@ RECIPES: dict[str, Callable[..., Sampler]] = {
     "mixture-independence": mixture_independence,
     "mixture-walk": mixture_walk,
     "nuts": nuts,
+    "split-hmc": split_hmc,
 }
 """The recipes that need no object of the user's, by the names that the command line knows them by."""
 
@@ -71,6 +74,7 @@ __all__ = [
     "barker",
     "block",
     "cycle",
+    "default",
     "fisher_mala",
     "gad",
     "gad_mala",
@@ -93,5 +97,6 @@ __all__ = [
     "sghmc",
     "sgld",
     "sgnht",
+    "split_hmc",
     "ula",
 ]

@@ -54,8 +54,9 @@ def descend(target: Target, x: Float[Array, " n"]) -> Descent:
     r"""The way of one chain from x: L-BFGS with Armijo's rule, until $\nabla^\top H\nabla \le n$.
 
     H is the inverse Hessian of −log π as the last steps show it. In the typical set of a Gaussian the form is n on
-    average, so that the descent ends there: not in a mode, nor in the neck of a funnel. A step along which the density
-    is convex teaches no curvature, and the next one is twice as long.
+    average, so that the descent ends there: not in a mode, nor in the neck of a funnel. Where widths differ by orders
+    of magnitude, eight steps show too little of them, and it ends some way outside. A step along which the density is
+    convex teaches no curvature, and the next one is twice as long.
     """
     n = x.size
 

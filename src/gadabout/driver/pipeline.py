@@ -78,6 +78,7 @@ class Pipeline:
         """iterations sent off since the run's start"""
         self._mark = began
         self._pending: Chunk | None = None
+        self._aside = (0, 0)
 
     def chunk(self, sampler: Sampler, run: loop.Run, segment: Segment) -> tuple[loop.Run, int]:
         """The next chunk of a segment: the run, still being computed, and its iterations."""
@@ -108,6 +109,7 @@ class Pipeline:
 
     def wait(self) -> None:
         """Waits for the chunk under way, and sets the length of the next by its time."""
+        self._settle_aside()
         chunk = self._pending
         if chunk is not None:
             jax.block_until_ready((chunk.buffer, chunk.tally))
@@ -117,6 +119,7 @@ class Pipeline:
 
     def store(self) -> None:
         """Stores the records of the chunk under way once it is done, adds it to the account, and tells of it."""
+        self._settle_aside()
         chunk, self._pending = self._pending, None
         if chunk is None:
             return
@@ -149,6 +152,14 @@ class Pipeline:
         iterations, gradients = self.account.iterations + iterations, self.account.gradient_evaluations + gradients
         self.account = replace(self.account, iterations=iterations, gradient_evaluations=gradients)
         return gradients
+
+    def add_aside(self, iterations: int, gradients: int) -> None:
+        """The same for a stage's own work, which counts once its piece is over: a run that goes on repeats the piece."""
+        self._aside = (self._aside[0] + iterations, self._aside[1] + gradients)
+
+    def _settle_aside(self) -> None:
+        aside, self._aside = self._aside, (0, 0)
+        self.add(*aside)
 
     def clock(self, name: str) -> None:
         """Puts the time since the last call to an account: "compile", "warmup" or "sampling"."""

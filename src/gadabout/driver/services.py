@@ -81,7 +81,7 @@ class Services:
     def descend(self, warm: Warm, factor: str) -> Warm:
         """The warm state with chains in the typical set, and a first Gaussian."""
         landing = land(self.target, warm.positions, jax.random.fold_in(self.start_key, 0), self._kind(factor))
-        self.pipeline.add(0, int(landing.evaluations))
+        self.pipeline.add_aside(0, int(landing.evaluations))
         return replace(warm, positions=landing.positions, learned=landing.learned)
 
     def _kind(self, factor: str) -> FactorKind:
@@ -142,7 +142,7 @@ class Services:
                 gradients += int(np.sum(np.asarray(chunk.tally.gradient_evaluations)))
                 if not adapt:
                     parts.append(np.array(chunk.buffer[loop.POSITION])[: chunk.length])
-            self.pipeline.add(half, gradients)
+            self.pipeline.add_aside(half, gradients)
             if adapt:
                 run = self.settle(sampler, loop.end_window(sampler, run, sampler.adaptation.ending(1, 1)))
         draws = np.concatenate(parts)

@@ -1,0 +1,94 @@
+"""The descent to the typical set, and the first Gaussian from its paths."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from arviz_stats.base.array import array_stats
+
+import gadabout as gad
+from gadabout.driver.descend import descend, land
+from gadabout.target import Target
+
+N = 20
+
+
+def gaussian(decades):
+    """Centred at 5, with scales over so many decades to either side of 1."""
+    scales = np.logspace(-decades, decades, N)
+    return Target(lambda x: -0.5 * jnp.sum(((x - 5.0) / jnp.asarray(scales, x.dtype)) ** 2)), scales
+
+
+@pytest.mark.parametrize("x64", [True, False], ids=["float64", "float32"])
+def test_it_ends_in_the_typical_set_and_not_at_the_mode(x64):
+    """At exact draws of a Gaussian −2 log π is χ²(n): within five of its standard deviations of n, and not near 0."""
+    with jax.enable_x64(x64):
+        target, _ = gaussian(1)
+        starts = 5 + jax.random.normal(jax.random.key(0), (16, N))
+        ways = jax.jit(jax.vmap(lambda x: descend(target, x)))(starts)
+    form = -2 * np.asarray(ways.here.logp)
+    assert ways.arrived.all()
+    assert (form <= N + 5 * np.sqrt(2 * N)).all()
+    assert np.median(form) > 0.05 * N
+
+
+def test_the_first_factor_knows_the_scales_of_raw_units():
+    """Scales from 1e-3 to 1e3: each within a factor of ten, where the identity is wrong by a thousand."""
+    target, scales = gaussian(3)
+    starts = 5 + jax.random.normal(jax.random.key(0), (16, N))
+    landing = land(target, starts, jax.random.key(1), "diagonal")
+    assert landing.learned.factor is not None
+    wrong = np.log10(landing.learned.factor.deviations() / scales)
+    assert np.abs(wrong).max() < 1
+
+
+def test_a_straight_slope_and_a_point_that_is_not_finite_end():
+    """−∞ beyond a wall and no curvature anywhere: chains climb to the wall and stop, finite."""
+    wall = lambda x: jnp.where(x[0] > 0, -jnp.inf, jnp.sum(x))
+    way = jax.jit(lambda x: descend(Target(wall), x))(-3 * jnp.ones(2))
+    assert not way.arrived
+    assert jnp.isfinite(way.here.logp)
+    assert way.here.x[0] <= 0
+
+
+def test_chains_that_are_lost_start_where_others_stand_and_modes_stay():
+    """A plateau far below, without a slope, is no place to start; a second mode of less height is."""
+
+    def density(x):
+        modes = jnp.logaddexp(-0.5 * jnp.sum(x**2), -50.0 - 0.5 * jnp.sum((x - 100.0) ** 2))
+        return jnp.where(x[0] < -500.0, -1e4 + 1e-9 * x[0], modes)
+
+    starts = jnp.stack([jnp.full(2, s) for s in (-3.0, 2.0, 103.0, -900.0)])
+    landing = land(Target(density), starts, jax.random.key(0), "dense")
+    assert landing.distinct == 3
+    assert jnp.abs(landing.positions[2] - 100.0).max() < 5
+    assert jnp.abs(landing.positions[3]).max() < 110  # with one of the others
+
+
+def test_a_first_factor_of_one_straight_path_is_finite():
+    landing = land(Target(lambda x: -0.5 * jnp.sum(x**2)), jnp.zeros((1, 3)), jax.random.key(0), "dense")
+    assert jnp.isfinite(landing.learned.factor.dense()).all()
+    assert jnp.isfinite(landing.positions).all()
+
+
+@pytest.mark.parametrize("x64", [True, False], ids=["float64", "float32"])
+def test_the_default_plan_learns_a_regression_in_raw_units_in_a_few_iterations(x64):
+    """Widths from 1e-3 to 1e3 and a start a thousand deviations off: means and variances within 5 standard errors.
+
+    32 figures at 5 standard errors, which themselves are known to some 10 %: false alarm below 1 in 1,000. The smallest
+    error that is found is 5/√(16 · 250) ≈ 8 % of a deviation.
+    """
+    n = 16
+    scales = np.logspace(-3, 3, n)
+    with jax.enable_x64(x64):
+        density = lambda x, s: -0.5 * jnp.sum((x / s) ** 2)
+        tree = gad.sample(
+            density, lambda key: jax.random.normal(key, (n,)), data=jnp.asarray(scales, float),
+            sampler=gad.default(), num_chains=16, num_draws=250, progress=False,
+        )  # fmt: skip
+    draws = tree["posterior"]["x"].values.astype(float).reshape(-1, n) / scales
+    assert tree["warmup_sample_stats"].sizes["draw"] < 500
+    assert tree["learned"]
+    for values, truth, sd in ((draws, 0, 1), (draws**2, 1, np.sqrt(2))):
+        ess = array_stats.ess(np.ascontiguousarray(values.T.reshape(n, 16, 250)))
+        assert (np.abs(values.mean(0) - truth) < 5 * sd / np.sqrt(ess)).all()
