@@ -37,7 +37,10 @@ def quick_windows(length: int, last: int = 50) -> list[int]:
 
 
 class FittedMemory(eqx.Module):
-    """The rule's memory, moments of this window's draws and gradients, windows, draws of the last fit, agreement."""
+    """The rule's memory, moments of this window's draws and gradients, windows, draws of the last fit.
+
+    `agrees` says whether the last fit agreed with the one before, `settled` whether a window has passed since.
+    """
 
     rule: PyTree
     moments: Moments
@@ -45,6 +48,7 @@ class FittedMemory(eqx.Module):
     windows: Int[Array, ""]
     used: Int[Array, ""]
     agrees: Bool[Array, ""]
+    settled: Bool[Array, ""]
 
 
 class FittedGaussian(AbstractAdaptation):
@@ -53,7 +57,7 @@ class FittedGaussian(AbstractAdaptation):
     The covariance is the estimator's, of the draws of all chains; the mean $\bar x + \Sigma\bar g$ takes a Newton step
     from their own. A window with fewer draws than the last one used fits nothing: it is there for the step size. Where
     no direction's width changes by more than a factor of 1.4 from one fit to the next, and draws are twice as many as
-    coordinates and a hundred more, fits agree and warm-up may end.
+    coordinates and a hundred more, fits agree: one window more, for the step size alone, and warm-up may end.
 
     Args:
         rule: any adaptation of the step size, such as `DualAveraging` with its lens.
@@ -71,7 +75,8 @@ class FittedGaussian(AbstractAdaptation):
         zero, points = jnp.asarray(0), jax.vmap(kernel.point)(states)
         empty = lambda rows: self._empty(kernel, jnp.mean(rows, 0))
         rule = self.rule.init(kernel, states)
-        return FittedMemory(rule, empty(points.x), empty(points.grad), zero, zero, jnp.asarray(False))
+        no = jnp.asarray(False)
+        return FittedMemory(rule, empty(points.x), empty(points.grad), zero, zero, no, no)
 
     def observe(self, memory, kernel, transition):
         evidence, trace = self.rule.observe(memory.rule, kernel, transition)
@@ -87,7 +92,8 @@ class FittedGaussian(AbstractAdaptation):
         evidence, (x_sums, grad_sums), count = pooled
         kernel, rule, states = self.rule.update(memory.rule, kernel, states, evidence)
         moments, gradients = memory.moments.add(count, *x_sums), memory.gradients.add(count, *grad_sums)
-        return kernel, FittedMemory(rule, moments, gradients, memory.windows, memory.used, memory.agrees), states
+        lens = lambda memory: (memory.rule, memory.moments, memory.gradients)
+        return kernel, eqx.tree_at(lens, memory, (rule, moments, gradients)), states
 
     def verdict(self, memory, kernel):
         return self.rule.verdict(memory.rule, kernel)
@@ -96,7 +102,7 @@ class FittedGaussian(AbstractAdaptation):
         return tuple(accumulate(self.windows(length)))
 
     def settled(self, memory):
-        return memory.agrees
+        return memory.settled
 
     def finish(self, memory, kernel, states):
         kernel, rule, states = self.rule.finish(memory.rule, kernel, states)
@@ -104,16 +110,16 @@ class FittedGaussian(AbstractAdaptation):
         fitted = here.factor.fitted(self.estimate(x, grad))
         mean = x.mean + fitted.mul(fitted.tmul(grad.mean))
         stretch = jnp.max(jnp.abs(log_stretches(here.factor, fitted)))
-        use = (x.count >= memory.used) & jnp.isfinite(mean).all() & jnp.isfinite(stretch)
+        use = ~memory.agrees & (x.count >= memory.used) & jnp.isfinite(mean).all() & jnp.isfinite(stretch)
         choose = lambda new, old: jax.tree.map(lambda a, b: jnp.where(use, a, b), new, old)
         lens = lambda kernel: (self.where(kernel).mean, self.where(kernel).factor)
         kernel = eqx.tree_at(lens, kernel, choose((mean, fitted), lens(kernel)))
         rule = choose(self.rule.init(kernel, states), rule)
         many = (memory.windows >= FEWEST_WINDOWS - 1) & (x.count >= 2 * here.factor.dim + 100)
-        agrees = jnp.where(use, many & (stretch < AGREEMENT), memory.agrees)
+        agrees = memory.agrees | (use & many & (stretch < AGREEMENT))
         used = jnp.where(use, x.count, memory.used)
         empty = self._empty(kernel, x.mean), self._empty(kernel, grad.mean)
-        return kernel, FittedMemory(rule, *empty, memory.windows + 1, used, agrees), states
+        return kernel, FittedMemory(rule, *empty, memory.windows + 1, used, agrees, memory.agrees), states
 
     def _empty(self, kernel, mean: Array) -> Moments:
         """No draws yet, about a mean."""

@@ -8,22 +8,26 @@ from typing import Any
 import numpy as np
 
 from gadabout import targets
-from gadabout.algorithms import RECIPES
+from gadabout.algorithms import RECIPES, default
 from gadabout.api import sample
 from gadabout.diagnostics import ess_table, rhat
 from gadabout.sampler import Sampler
+from gadabout.schedule import Plan
 
-VARIANTS: dict[str, Callable[[], Sampler]] = {
+VARIANTS: dict[str, Callable[[], Sampler | Plan]] = {
+    "default": default,
     "gad-mala, exact": lambda: RECIPES["gad-mala"](variant="exact"),
     "gad-mala, diagonal": lambda: RECIPES["gad-mala"](factor="diagonal"),
     "gad-rwm, diagonal": lambda: RECIPES["gad-rwm"](factor="diagonal"),
     "am, as written": lambda: RECIPES["am"](variant="as-written"),
     "am, diagonal": lambda: RECIPES["am"](factor="diagonal"),
 }
-"""Settings of recipes that are samplers of their own, beside every recipe with its defaults."""
+"""Settings of recipes that are samplers of their own, and the default plan, beside every recipe with its defaults."""
 
 
-def measure(problem: targets.Problem, sampler: Sampler, num_chains: int, num_draws: int, seed: int) -> dict[str, Any]:
+def measure(
+    problem: targets.Problem, sampler: Sampler | Plan, num_chains: int, num_draws: int, seed: int
+) -> dict[str, Any]:
     """One run: its cost, and q, the smallest over coordinates of min(bulk ESS of x, ESS of (x − mean)²)."""
     tree = sample(
         problem,

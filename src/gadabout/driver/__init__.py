@@ -8,9 +8,9 @@ from gadabout.driver.loop import POSITION
 from gadabout.driver.pipeline import Settings
 from gadabout.driver.progress import Pace, Progress, TextProgress
 from gadabout.driver.records import Records
-from gadabout.driver.search import Starts
+from gadabout.driver.search import Starts, check_density
 from gadabout.driver.services import derivatives_needed
-from gadabout.driver.sink import AbstractSink, MemorySink
+from gadabout.driver.sink import AbstractSink, MemorySink, check_memory
 from gadabout.driver.until import Until
 
 __all__ = [
@@ -32,6 +32,8 @@ __all__ = [
     "Starts",
     "TextProgress",
     "Until",
+    "check_density",
+    "check_memory",
     "deferred_interrupt",
     "derivatives_needed",
 ]

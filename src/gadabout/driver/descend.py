@@ -1,6 +1,6 @@
 """The way from anywhere to the typical set: each chain walks up its own log density until it is there."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -50,7 +50,7 @@ class Landing(NamedTuple):
     """chains that stand where their own way led"""
 
 
-def descend(target: Target, x: Float[Array, " n"]) -> Descent:
+def descend(target: Target, x: Float[Array, " n"], most_turns: Any = MOST_TURNS) -> Descent:
     r"""The way of one chain from x: L-BFGS with Armijo's rule, until $\nabla^\top H\nabla \le n$.
 
     H is the inverse Hessian of −log π as the last steps show it. In the typical set of a Gaussian the form is n on
@@ -82,7 +82,7 @@ def descend(target: Target, x: Float[Array, " n"]) -> Descent:
         return Descent(here, steps, falls, pairs, path, direction, size, way.turns + 1, given_up, way.arrived | arrived)
 
     def underway(way: Descent) -> Array:
-        return ~way.arrived & (way.given_up < GIVE_UP) & (way.turns < MOST_TURNS)
+        return ~way.arrived & (way.given_up < GIVE_UP) & (way.turns < most_turns)
 
     here, none = target.at(x, 1), jnp.zeros((MEMORY, n), x.dtype)
     path = jnp.broadcast_to(here.x, (MEMORY, n)), jnp.broadcast_to(here.grad, (MEMORY, n))
@@ -93,14 +93,20 @@ def descend(target: Target, x: Float[Array, " n"]) -> Descent:
 
 
 @eqx.filter_jit
-def land(target: Target, positions: Float[Array, "chains n"], key: Key[Array, ""], kind: FactorKind) -> Landing:
+def land(
+    target: Target,
+    positions: Float[Array, "chains n"],
+    key: Key[Array, ""],
+    kind: FactorKind,
+    most_turns: Any = MOST_TURNS,
+) -> Landing:
     """All chains' descents, a first Gaussian from their paths, and those that got lost put where others stand.
 
     A chain is lost that did not arrive and lies lower than the upper half of the others by more than 15 + 6 √(n/2), six
     standard deviations of log π in the typical set of a Gaussian and some more. One that arrived stays where it is: it
-    may have found a mode of its own.
+    may have found a mode of its own. No other number of turns compiles anything anew, and none is made where it is 0.
     """
-    ways = jax.vmap(lambda x: descend(target, x))(positions)
+    ways = jax.vmap(lambda x: descend(target, x, most_turns))(positions)
     logp, n, chains = jnp.where(jnp.isnan(ways.here.logp), -jnp.inf, ways.here.logp), positions.shape[1], len(positions)
     spread = jnp.sqrt(n / 2)
     usual = jnp.sort(logp)[chains - (chains + 3) // 4]

@@ -154,7 +154,7 @@ class Pipeline:
         return gradients
 
     def add_aside(self, iterations: int, gradients: int) -> None:
-        """The same for a stage's own work, which counts once its piece is over: a run that goes on repeats the piece."""
+        """The same for a stage's own work, counted once its piece is over: a run that goes on may repeat it."""
         self._aside = (self._aside[0] + iterations, self._aside[1] + gradients)
 
     def _settle_aside(self) -> None:

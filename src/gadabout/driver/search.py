@@ -48,28 +48,42 @@ def find_start(
         found = _search(target, propose, jnp.asarray(tries), num_chains, order, key)
     except LogDensityError:
         raise
-    except (jax.errors.ConcretizationTypeError, jax.errors.TracerArrayConversionError) as error:
-        raise TypeError(
-            "logdensity branches in Python on a traced value, or hands it to NumPy; use jax.numpy, with jnp.where or "
-            f"jax.lax.cond in place of if: {first_line(error)}"
-        ) from error
     except Exception as error:
-        if order == 2 and _works(target, layout.dim, 1):
-            raise ValueError(
-                "variant='exact' needs the second derivative of logdensity, which JAX cannot take here: "
-                f"{first_line(error)}; use variant='fast'"
-            ) from error
-        if order >= 1 and _works(target, layout.dim, 0):
-            raise ValueError(
-                f"logdensity cannot be differentiated by JAX: {first_line(error)}; write it in jax.numpy, "
-                "or use a sampler that needs no gradient, such as rwm() or am()"
-            ) from error
-        raise ValueError(
-            f"logdensity failed on a position with {shapes}: {first_line(error)}"
-            f"{place_of(error)}; check the shapes of init and data"
-        ) from error
+        raise _explained(error, target, layout.dim, order, f"a position with {shapes}") from error
     _check(found, layout, order)
     return found.x
+
+
+def check_density(target: Target, n: int) -> None:
+    """Raises TypeError or ValueError, as `find_start` does, where the log density cannot be evaluated in JAX."""
+    try:
+        eqx.filter_eval_shape(target.log_density, jax.ShapeDtypeStruct((n,), jnp.zeros(0).dtype))
+    except LogDensityError:
+        raise
+    except Exception as error:
+        raise _explained(error, target, n, 0, f"a position of shape ({n},)") from error
+
+
+def _explained(error: Exception, target: Target, n: int, order: int, position: str) -> Exception:
+    """What to raise in place of an error that the log density raised: what is wrong with it, and the remedy."""
+    if isinstance(error, jax.errors.ConcretizationTypeError | jax.errors.TracerArrayConversionError):
+        return TypeError(
+            "logdensity branches in Python on a traced value, or hands it to NumPy; use jax.numpy, with jnp.where or "
+            f"jax.lax.cond in place of if: {first_line(error)}"
+        )
+    if order == 2 and _works(target, n, 1):
+        return ValueError(
+            "variant='exact' needs the second derivative of logdensity, which JAX cannot take here: "
+            f"{first_line(error)}; use variant='fast'"
+        )
+    if order >= 1 and _works(target, n, 0):
+        return ValueError(
+            f"logdensity cannot be differentiated by JAX: {first_line(error)}; write it in jax.numpy, "
+            "or use a sampler that needs no gradient, such as rwm() or am()"
+        )
+    return ValueError(
+        f"logdensity failed on {position}: {first_line(error)}{place_of(error)}; check the shapes of init and data"
+    )
 
 
 def _works(target: Target, n: int, order: int) -> bool:

@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Array, Key, PyTree
 
 from gadabout.driver import loop
-from gadabout.driver.descend import land
+from gadabout.driver.descend import MOST_TURNS, land
 from gadabout.driver.pipeline import Pipeline, Segment, Settings
 from gadabout.driver.records import Records
 from gadabout.driver.search import Starts, find_start
@@ -80,7 +80,13 @@ class Services:
 
     def descend(self, warm: Warm, factor: str) -> Warm:
         """The warm state with chains in the typical set, and a first Gaussian."""
-        landing = land(self.target, warm.positions, jax.random.fold_in(self.start_key, 0), self._kind(factor))
+        assert warm.positions is not None, "the search for starts comes first"
+        key, kind = jax.random.fold_in(self.start_key, 0), self._kind(factor)
+        descent = lambda turns: jax.block_until_ready(land(self.target, warm.positions, key, kind, jnp.asarray(turns)))
+        descent(0)
+        self.pipeline.clock("compile")
+        landing = descent(MOST_TURNS)
+        self.pipeline.clock("warmup")
         self.pipeline.add_aside(0, int(landing.evaluations))
         return replace(warm, positions=landing.positions, learned=landing.learned)
 
