@@ -7,6 +7,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import jax.numpy as jnp
+from jaxtyping import Array
+
+from gadabout.checks import shown
+
 PACKAGE, LIBRARY = Path(__file__).parent, Path(sysconfig.get_path("stdlib"))
 """folders of code that is not the user's, beside site-packages"""
 
@@ -36,6 +41,15 @@ def called(name: str, arguments: str, function: Callable[..., Any], *values: Any
         kind = TypeError if isinstance(error, TypeError) else ValueError
         message = f"{name} failed: {first_line(error)}{place_of(error)}; it is called as a function {arguments}"
         raise kind(message) from error
+
+
+def numbers_from(name: str, arguments: str, function: Callable[..., Any], *values: Any) -> Array:
+    """What a function of the user's returns, as an array of floating-point numbers; TypeError for anything else."""
+    found = called(name, arguments, function, *values)
+    try:
+        return jnp.asarray(found, dtype=float)
+    except (TypeError, ValueError) as error:
+        raise TypeError(f"{name} must return a number or an array of numbers, got {shown(found)}") from error
 
 
 def first_line(error: BaseException) -> str:

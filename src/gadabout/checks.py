@@ -111,7 +111,7 @@ def check_array(name: str, value: Any, wanted: str, *, finite: bool = True) -> n
         array = np.asarray(value)
     except Exception as error:
         raise ValueError(f"{name} must be {wanted}, got {shown(value)}") from error
-    if array.dtype.kind not in "iuf" and not np.issubdtype(array.dtype, np.floating):
+    if array.dtype.kind not in "biuf" and not np.issubdtype(array.dtype, np.floating):
         raise TypeError(f"{name} must be {wanted}, made of real numbers, got {shown(value)}")
     array = array.astype(float)
     if finite and not np.isfinite(array).all():

@@ -11,6 +11,8 @@ from typing import Any, final
 
 import numpy as np
 
+from gadabout.checks import check_array, check_probability, check_whole, shown
+
 
 @final
 @dataclass(frozen=True, eq=False)
@@ -23,7 +25,7 @@ class FiniteChain:
     transition: Any
 
     def __post_init__(self):
-        T = np.array(self.transition, float)
+        T = check_array("transition", self.transition, "a square matrix", finite=False)
         if T.ndim != 2 or T.shape[0] != T.shape[1] or T.size == 0:
             raise ValueError(f"transition must be a square matrix, got the shape {T.shape}")
         right = (T >= 0).all(1) & (np.abs(T.sum(1) - 1) <= 1e-9)
@@ -37,7 +39,18 @@ class FiniteChain:
 
     def marginal(self, start: Any, t: int) -> np.ndarray:
         r"""The law after t steps, $\pi^\top T^t$, from the law `start` (n,), or from each of several laws (k, n)."""
-        return np.asarray(start, float) @ np.linalg.matrix_power(self.transition, t)
+        t = check_whole("t", t, 0)
+        return self._law("start", start) @ np.linalg.matrix_power(self.transition, t)
+
+    def _law(self, name: str, law: Any) -> np.ndarray:
+        """A law (n,), or several (k, n); raises TypeError or ValueError for what is none."""
+        n = len(self.transition)
+        found = check_array(name, law, f"probabilities of shape ({n},)")
+        if found.ndim not in (1, 2) or found.shape[-1] != n:
+            raise ValueError(f"{name} must have the shape ({n},), one probability for each state, got {found.shape}")
+        if not ((found >= 0).all() and (np.abs(found.sum(-1) - 1) <= 1e-9).all()):
+            raise ValueError(f"{name} must be probabilities that sum to one, got {shown(law)}")
+        return found
 
     @cached_property
     def closed_classes(self) -> list[np.ndarray]:
@@ -77,7 +90,7 @@ class FiniteChain:
 
     def imbalance(self, law: Any = None) -> float:
         r"""$\max_{ij} |\pi_i T_{ij} - \pi_j T_{ji}|$, zero in detailed balance with π, by default the stationary."""
-        law = self.stationary_laws.mean(0) if law is None else np.asarray(law, float)
+        law = self.stationary_laws.mean(0) if law is None else self._law("law", law)
         flow = law[:, None] * self.transition
         return float(np.abs(flow - flow.T).max())
 
@@ -102,6 +115,7 @@ class FiniteChain:
 
     def mixing_time(self, distance: float = 0.25) -> float:
         """Steps until the law from the worst start is within `distance` (total variation) of stationarity, or inf."""
+        check_probability("distance", distance, "0.25 is usual")
         if len(self.closed_classes) > 1 or self.period > 1:
             return math.inf
         far = lambda power: np.abs(power - self.stationary_law).sum(1).max() / 2 > distance
@@ -117,10 +131,12 @@ class FiniteChain:
 
     def simulate(self, seed: int, num_steps: int, start: Any, num_chains: int = 1) -> np.ndarray:
         """States of shape (num_chains, num_steps + 1), the first of them drawn from the law `start`."""
+        num_steps, num_chains = check_whole("num_steps", num_steps, 0), check_whole("num_chains", num_chains)
+        seed, start = check_whole("seed", seed, 0), self._law("start", start)
         first, *uniforms = np.random.default_rng(seed).random((num_steps + 1, num_chains))
         pick = lambda u, cumulative: (u[:, None] >= cumulative[:, :-1]).sum(1)
         cumulative = np.cumsum(self.transition, 1)
-        states = [pick(first, np.cumsum(np.asarray(start, float))[None])]
+        states = [pick(first, np.cumsum(start)[None])]
         for u in uniforms:
             states.append(pick(u, cumulative[states[-1]]))
         return np.stack(states, 1)

@@ -11,7 +11,7 @@ from jaxtyping import Array, Float, Key, PyTree
 from gadabout.adaptations import AbstractAdaptation, Pool
 from gadabout.adaptations.pool import ALONE
 from gadabout.calls import check_call
-from gadabout.checks import shown
+from gadabout.checks import check_function, check_whole, shown
 from gadabout.factors import AbstractFactor
 from gadabout.kernels import AbstractKernel, Transition
 from gadabout.kernels.base import AbstractInfo
@@ -75,6 +75,13 @@ class Sampler(eqx.Module):
     """whether a chain keeps no more than a point between its moves, so that it can be a part of a composition"""
     bias: str = eqx.field(static=True, default="")
     """what a result says of draws that are not exact"""
+
+    def __check_init__(self):
+        check_function("make_kernel", self.make_kernel, "(n, learned)")
+        if not isinstance(self.adaptation, AbstractAdaptation):
+            remedy = "such as gadabout.adaptations.NoAdaptation()"
+            raise TypeError(f"adaptation must be an AbstractAdaptation, {remedy}, got {shown(self.adaptation)}")
+        check_whole("num_warmup", self.num_warmup, 0)
 
     @property
     def adaptation_ends(self) -> str:

@@ -9,7 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, PyTree
 
-from gadabout.checks import check_function, check_whole
+from gadabout.calls import numbers_from
+from gadabout.checks import check_array, check_function, check_truth, check_whole, shown
 from gadabout.diagnostics import positions
 
 if TYPE_CHECKING:
@@ -51,12 +52,10 @@ def predictive(
     """
     check_function("function", function)
     draws_at_once = check_whole("draws_at_once", draws_at_once)
+    check_truth("log", log)
     positions = _positions(draws)
     num_draws = jax.tree.leaves(positions)[0].shape[0]
-    leaves = jax.tree.leaves(rows)
-    num_rows = len(leaves[0]) if leaves and np.ndim(leaves[0]) else 0
-    if not num_rows or any(len(leaf) != num_rows for leaf in leaves):
-        raise ValueError(f"rows must share a leading axis of rows, got {[np.shape(leaf) for leaf in leaves]}")
+    num_rows = _num_rows(rows)
     draws_at_once, parts = min(draws_at_once, num_draws), []
     for start in range(0, num_rows, ROWS):
         block = jax.tree.map(lambda leaf: jnp.asarray(np.asarray(leaf[start : start + ROWS])), rows)  # noqa: B023
@@ -71,8 +70,28 @@ def predictive(
 
 @eqx.filter_jit
 def _summed(function: Callable, positions: PyTree, rows: PyTree, log: bool) -> Array:
-    values = jax.vmap(lambda position: function(position, rows))(positions)
+    num_rows = len(jax.tree.leaves(rows)[0])
+
+    def value(position):
+        found = numbers_from("function", "(position, rows)", function, position, rows)
+        if found.shape[:1] != (num_rows,):
+            raise ValueError(
+                f"function must return one number, or one array, for each of {num_rows} rows, got {found.shape}"
+            )
+        return found
+
+    values = jax.vmap(value)(positions)
     return jax.scipy.special.logsumexp(values, 0) if log else jnp.sum(values, 0)
+
+
+def _num_rows(rows: PyTree) -> int:
+    """The leading axis that all rows share; raises TypeError or ValueError where there is none."""
+    leaves = jax.tree.leaves(rows)
+    shapes = [np.shape(leaf) for leaf in leaves]
+    if not shapes or any(not shape or shape[0] != shapes[0][0] for shape in shapes) or not shapes[0][0]:
+        got = f"the shapes {shapes}" if any(shapes) else shown(rows)
+        raise ValueError(f"rows must be arrays of numbers that share a leading axis of rows, got {got}")
+    return shapes[0][0]
 
 
 def _positions(draws: Any) -> PyTree:
@@ -82,11 +101,14 @@ def _positions(draws: Any) -> PyTree:
     if isinstance(draws, xr.DataTree):
         draws = positions(draws.children.get("posterior", draws))
     leaves = jax.tree.leaves(draws)
+    for leaf in leaves:
+        if not hasattr(leaf, "dtype"):
+            check_array("draws", leaf, "a result of gadabout.sample, or arrays with axes (chain, draw)", finite=False)
     if not leaves or any(np.ndim(leaf) < 2 or np.shape(leaf)[:2] != np.shape(leaves[0])[:2] for leaf in leaves):
         raise ValueError(
             f"draws must have leading axes (chain, draw), got the shapes {[np.shape(leaf) for leaf in leaves]}; "
             "for draws along one axis pass draws[None]"
         )
     if 0 in np.shape(leaves[0])[:2]:
-        raise ValueError("draws holds no draw")
+        raise ValueError(f"draws holds no draw: its axes (chain, draw) have the lengths {np.shape(leaves[0])[:2]}")
     return jax.tree.map(lambda leaf: np.reshape(leaf, (-1, *np.shape(leaf)[2:])), draws)

@@ -12,6 +12,8 @@ FAILED = 1
 
 BAD_INPUT = 2
 INTERRUPTED = 130
+MOST_NAMES = 20
+"""names that an error tells"""
 
 
 class CliError(Exception):
@@ -49,7 +51,11 @@ def one_line(text: object) -> str:
 
 
 def did_you_mean(value: str, names: Iterable[str]) -> str:
-    """The remedy for an unknown name: the nearest names, else all of them."""
+    """The remedy for an unknown name: the nearest names, else all of them, if they are not too many to read."""
     names = list(names)
-    near = difflib.get_close_matches(value, names, n=3, cutoff=0.5)
-    return f"did you mean {' or '.join(near)}?" if near else f"choose one of {', '.join(names) or '(none)'}"
+    near = difflib.get_close_matches(value.strip().lower(), names, n=3, cutoff=0.5)
+    if near:
+        return f"did you mean {' or '.join(near)}?"
+    if len(names) > MOST_NAMES:
+        return "choose one of those that `gadabout list` shows"
+    return f"choose one of {', '.join(names) or '(none)'}"

@@ -49,9 +49,9 @@ def reproduce(
 
     if name != "all" and name not in EXPERIMENTS:
         raise CliError(f"NAME {name!r} is no table or figure of the paper; {did_you_mean(name, (*EXPERIMENTS, 'all'))}")
-    _check_folder(out)
     if json_file is not None:
         check_json(json_file)
+    _check_folder(out)
     try:
         document = _make(name, EXPERIMENTS, out, repeats, data_home, quick, progress)
     except (ValueError, RuntimeError, ImportError) as error:

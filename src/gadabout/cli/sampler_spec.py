@@ -1,6 +1,6 @@
 """`gad-mala:variant=exact,factor=diagonal` as a sampler, and `ess=1000,rhat=1.01` as a rule that ends a run."""
 
-from gadabout.algorithms import RECIPES
+from gadabout.algorithms import PYTHON_RECIPES, RECIPES
 from gadabout.cli.errors import CliError, did_you_mean
 from gadabout.cli.settings import read_settings
 from gadabout.driver import Until
@@ -14,6 +14,10 @@ def parse_sampler(spec: str) -> Sampler:
     """
     written, colon, rest = spec.partition(":")
     name = written.strip().lower().replace("_", "-")
+    if name in PYTHON_RECIPES:
+        raise CliError(
+            f"--sampler: {written!r} is made of your own objects, which a command cannot name; use it from Python"
+        )
     if name not in RECIPES:
         raise CliError(f"--sampler: no sampler is called {written!r}; {did_you_mean(name, RECIPES)}")
     example = f"{name}:setting=value,setting=value"

@@ -39,7 +39,7 @@ def _built_in(name: str, data_home: Path | None) -> AbstractModel:
     known = [*available(), *wild.BUILDERS]
     if name not in known:
         remedy = did_you_mean(name, known)
-        raise CliError(f"TARGET: no target is called {name!r}; {remedy} A log density of yours is file.py:function")
+        raise CliError(f"TARGET: no target is called {name!r}; {remedy} (a log density of yours is file.py:function)")
     try:
         return model(name, data_home)
     except (DataError, ImportError, OSError, ValueError) as error:
@@ -86,12 +86,12 @@ def _module(path: Path) -> ModuleType:
     sys.path.insert(0, str(path.resolve().parent))
     try:
         spec.loader.exec_module(module)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise CliError(f"TARGET: {str(path)!r} fails{_line(error, path)}: {type(error).__name__}: {error}") from error
     return module
 
 
-def _line(error: Exception, path: Path) -> str:
+def _line(error: BaseException, path: Path) -> str:
     """The line of the user's file where an error arose, " in line 3", if it arose there."""
     lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if Path(frame.filename) == path]
     lines += [error.lineno] if isinstance(error, SyntaxError) else []

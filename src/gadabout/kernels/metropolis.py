@@ -4,6 +4,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
+from gadabout.checks import shown
 from gadabout.kernels.base import AbstractKernel, MetropolisInfo
 from gadabout.proposals import AbstractProposal, AbstractReparametrised, renew_cache
 from gadabout.proposals.base import checked_move
@@ -23,6 +24,11 @@ class Metropolis(AbstractKernel):
 
     proposal: AbstractProposal
     learn: bool = eqx.field(static=True, default=False)
+
+    def __check_init__(self):
+        if not isinstance(self.proposal, AbstractProposal):
+            remedy = "such as gadabout.proposals.RandomWalk(factor)"
+            raise TypeError(f"proposal must be an AbstractProposal, {remedy}, got {shown(self.proposal)}")
 
     @property
     def order(self):

@@ -6,9 +6,12 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float, Int, PyTree
 
-from gadabout.target import LogDensityError
+from gadabout.calls import called
+from gadabout.checks import shown
+from gadabout.target import LogDensityError, check_scalar
 
 
 class Control(eqx.Module):
@@ -71,9 +74,8 @@ class EstimatedDensity(eqx.Module):
 
     def prior(self, position: PyTree) -> Float[Array, ""]:
         """log p(θ); raises LogDensityError while tracing where it is not a scalar."""
-        value = self.log_prior(position)
-        if jnp.shape(value) != ():
-            raise LogDensityError(f"log_prior must return a scalar, got an array of shape {jnp.shape(value)}; sum it")
+        value = called("log_prior", "of a position", self.log_prior, position)
+        check_scalar("log_prior", value)
         return jnp.asarray(value)
 
     def likelihood(self, position: PyTree, rows: PyTree, weights: Any = 1.0) -> Float[Array, ""]:
@@ -83,7 +85,10 @@ class EstimatedDensity(eqx.Module):
 
 def by_rows(log_likelihood: Callable[[Any, Any], Any], position: PyTree, rows: PyTree) -> Float[Array, " rows"]:
     """log p(y_i | θ) of each row; raises LogDensityError while tracing where it has another shape."""
-    terms, expected = log_likelihood(position, rows), (num_rows_of(rows),)
+    expected = (num_rows_of(rows),)
+    terms = called("log_likelihood", "(position, rows)", log_likelihood, position, rows)
+    if not isinstance(terms, jax.Array | np.ndarray | float | int):
+        raise LogDensityError(f"log_likelihood must return one number for each row, got {shown(terms)}")
     if jnp.shape(terms) != expected:
         raise LogDensityError(
             f"log_likelihood must return one log likelihood for each row, shape {expected}, got {jnp.shape(terms)}; "

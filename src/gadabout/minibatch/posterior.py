@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PyTree
 
-from gadabout.checks import check_function, check_whole
+from gadabout.checks import check_array, check_function, check_positive, check_whole
 from gadabout.minibatch.density import Batch, Batches, Control, EstimatedDensity, num_rows_of
 from gadabout.minibatch.feed import AbstractFeed, IteratorFeed, RowFeed
 from gadabout.model import AbstractModel
@@ -80,7 +80,7 @@ class Minibatches(AbstractModel):
         """
         if self.comes_in_batches:
             raise ValueError("a control variate needs the gradient of all rows, which an iterator of batches hides")
-        position = jax.tree.map(lambda leaf: jnp.asarray(leaf, dtype=float), position)
+        position = _as_position("position", position)
         total = None
         for start in range(0, self.num_rows, BLOCK):
             chosen = np.arange(start, start + min(BLOCK, self.num_rows))
@@ -100,7 +100,9 @@ class Minibatches(AbstractModel):
         Its rate falls linearly from `learning_rate` to zero, β₁ = 0.9, β₂ = 0.999. `init` is one position.
         """
         num_iterations = check_whole("num_iterations", num_iterations)
-        position = jax.tree.map(lambda leaf: jnp.asarray(leaf, dtype=float), init)
+        check_positive("learning_rate", learning_rate)
+        position = _as_position("init", init)
+        check_whole("seed", seed, 0, 2**32 - 1)
         zeros = jax.tree.map(jnp.zeros_like, position)
         feed, state, t = self.feed(seed), (position, zeros, zeros), 0
         while t < num_iterations:
@@ -136,12 +138,21 @@ class Minibatches(AbstractModel):
         return RowFeed(self.rows, self.batch_size, self.num_rows, seed, self.control)
 
 
+def _as_position(argument: str, position: PyTree) -> PyTree:
+    """A position as arrays of floating-point numbers."""
+    wanted = "a position, a pytree of arrays"
+    return jax.tree.map(lambda leaf: jnp.asarray(check_array(argument, leaf, wanted), dtype=float), position)
+
+
 def _checked(rows: PyTree) -> tuple[PyTree, int]:
     """The rows as NumPy arrays, memory-mapped ones as they are, and their number."""
     rows = jax.tree.map(lambda leaf: leaf if isinstance(leaf, np.memmap) else np.asarray(leaf), rows)
+    for path, leaf in jax.tree_util.tree_leaves_with_path(rows):
+        if leaf.dtype.kind not in "biufc" and not jnp.issubdtype(leaf.dtype, jnp.inexact):
+            raise TypeError(f"rows{jax.tree_util.keystr(path)} has the type {leaf.dtype}; pass arrays of numbers")
     shapes = [leaf.shape for leaf in jax.tree.leaves(rows)]
     if not shapes or any(not shape or shape[0] != shapes[0][0] for shape in shapes) or not shapes[0][0]:
-        raise ValueError(f"rows must be arrays that share a leading axis of rows, got the shapes {shapes}")
+        raise ValueError(f"rows must be arrays that share a leading axis of rows, got {shapes or None}")
     for path, leaf in jax.tree_util.tree_leaves_with_path(rows):
         real = np.issubdtype(leaf.dtype, np.inexact) and not isinstance(leaf, np.memmap)
         if real and not np.isfinite(leaf).all():

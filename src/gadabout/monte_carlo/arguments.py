@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -10,12 +11,17 @@ from jaxtyping import Array, Float, Key, PyTree
 
 from gadabout.api.checks import checked_model
 from gadabout.api.positions import starts_of
-from gadabout.checks import check_whole
+from gadabout.calls import called
+from gadabout.checks import check_whole, shown
+from gadabout.driver import check_density, check_memory
 from gadabout.layout import Layout
 from gadabout.minibatch import Minibatches
 from gadabout.model import AbstractModel
 from gadabout.proposals import AbstractDistribution
 from gadabout.target import Target
+
+COPIES = 4
+"""numbers that each coordinate of a draw needs at the least: noise, draw, gradient, weight"""
 
 type Seed = int | Key[Array, ""]
 """where all randomness comes from: an integer below 2³², or a key of `jax.random.key`"""
@@ -36,6 +42,12 @@ def key_of(seed: Seed) -> Key[Array, ""]:
     return seed
 
 
+def check_room(argument: str, count: int, n: int) -> int:
+    """The number of draws of n coordinates, if they fit into memory; raises MemoryError with an estimate."""
+    check_memory(COPIES * n * jnp.zeros(0).dtype.itemsize, count, f"{argument} = {count:,}", "use fewer")
+    return count
+
+
 def model_of(model: Density, data: PyTree, distribution: AbstractDistribution | None = None) -> AbstractModel:
     """The model, of those whose log density is that of all the data at once.
 
@@ -54,11 +66,23 @@ def model_of(model: Density, data: PyTree, distribution: AbstractDistribution | 
     if distribution is not None and not isinstance(distribution, AbstractDistribution):
         raise TypeError(
             f"distribution must be one of the library's, such as gadabout.proposals.Gaussian(mean, factor), or one "
-            f"that derives from gadabout.AbstractDistribution, got {distribution!r}"
+            f"that derives from gadabout.AbstractDistribution, got {shown(distribution)}"
         )
     if model.layout is not None:
         _check_layout(model.layout, distribution)
+    if distribution is not None:
+        _check_draws(distribution)
+        check_density(model.target, distribution.dim)
     return model
+
+
+def _check_draws(distribution: AbstractDistribution) -> None:
+    """Raises ValueError where draws of a distribution of the user's have not the shape that it says."""
+    expected = (distribution.dim,)
+    draw = lambda key: eqx.filter_eval_shape(distribution.sample, key)
+    shape = jnp.shape(called("distribution.sample", "of a key", draw, jax.random.key(0)))
+    if shape != expected:
+        raise ValueError(f"distribution.sample must draw positions of shape {expected}, got the shape {shape}")
 
 
 def _check_layout(layout: Layout, distribution: AbstractDistribution | None) -> None:
@@ -110,4 +134,6 @@ def flat_start(
     """
     layout = starts_of(init, None, model, 1, discrete=False).layout
     position = model.start(key) if init is None else init(key) if callable(init) else init
-    return model.laid_out(layout), layout.ravel(position)
+    model = model.laid_out(layout)
+    check_density(model.target, layout.dim)
+    return model, layout.ravel(position)

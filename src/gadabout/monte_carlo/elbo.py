@@ -25,9 +25,10 @@ import numpy as np
 from jaxtyping import Array, Float, Key, PyTree
 
 from gadabout.checks import check_one_of, check_positive, check_whole
+from gadabout.driver import check_memory
 from gadabout.factors import FactorKind, isotropic, pooled_sum
 from gadabout.layout import Layout
-from gadabout.monte_carlo.arguments import Density, Seed, flat_start, key_of, model_of
+from gadabout.monte_carlo.arguments import Density, Seed, check_room, flat_start, key_of, model_of
 from gadabout.monte_carlo.importance import lower_bound, weigh
 from gadabout.monte_carlo.plain import Estimate
 from gadabout.proposals import AbstractDistribution, Gaussian
@@ -82,7 +83,8 @@ def elbo(
         ValueError, TypeError: for an argument out of range or not of its kind.
     """
     target, key = model_of(model, data, distribution).target, key_of(seed)
-    return lower_bound(weigh(key, distribution, target, check_whole("num_draws", num_draws, 2))[1])
+    num_draws = check_room("num_draws", check_whole("num_draws", num_draws, 2), distribution.dim)
+    return lower_bound(weigh(key, distribution, target, num_draws)[1])
 
 
 def fit_gaussian(
@@ -157,6 +159,9 @@ def _begin(model: Density, data: PyTree, init: Any, factor: FactorKind, key: Key
             )
         return model, init
     model, mean = flat_start(model_of(model, data), init, key)
+    n, size = mean.shape[0], mean.dtype.itemsize
+    needed = 2 * n * n * size if factor == "dense" else n * size
+    check_memory(needed, 1, f"init: factors of {n:,} coordinates", "use factor='diagonal'")
     return model, Gaussian(mean, isotropic(mean.shape[0], jnp.ones((), mean.dtype), factor))
 
 

@@ -18,8 +18,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float, PyTree
 
-from gadabout.checks import check_function, check_whole
-from gadabout.monte_carlo.arguments import Density, Seed, as_flat, key_of, model_of, unraveller
+from gadabout.checks import check_function, check_truth, check_whole
+from gadabout.monte_carlo.arguments import Density, Seed, as_flat, check_room, key_of, model_of, unraveller
 from gadabout.monte_carlo.plain import Estimate, average, evaluate
 from gadabout.proposals import AbstractDistribution, importance_sample
 
@@ -92,7 +92,7 @@ class Importance:
         """
         check_function("f", f, "of one draw")
         values = evaluate(f, self.draws)
-        if normalised:
+        if check_truth("normalised", normalised):
             return average(_column(np.exp(self.log_weights), values) * values)
         value, standard_error = self_normalised(self.log_weights, values)
         return Estimate(np.asarray(value), np.asarray(standard_error))
@@ -103,7 +103,12 @@ def self_normalised(log_weights: Any, values: Any) -> Estimate:
 
     For log weights of shape (M,), up to a constant, and values of shape (M, *shape); replicates may be vmapped.
     """
-    w = _column(jax.nn.softmax(log_weights), values)
+    shapes = np.shape(log_weights), np.shape(values)
+    if len(shapes[0]) != 1 or shapes[1][:1] != shapes[0]:
+        raise ValueError(
+            f"values must have the leading axis of log_weights, shape (M,), got the shapes {shapes[1]} and {shapes[0]}"
+        )
+    w = _column(jax.nn.softmax(jnp.asarray(log_weights)), jnp.asarray(values))
     mean: Any = jnp.sum(w * values, 0)
     standard_error: Any = jnp.sqrt(jnp.sum((w * (values - mean)) ** 2, 0))
     return Estimate(mean, standard_error)
@@ -149,7 +154,7 @@ def importance(
         UserWarning: if k̂ > 0.7, or cannot be told, with the remedy; the text is kept in the result's `warnings`.
     """
     model, key = model_of(model, data, distribution), key_of(seed)
-    num_draws = check_whole("num_draws", num_draws, 2)
+    num_draws = check_room("num_draws", check_whole("num_draws", num_draws, 2), distribution.dim)
     draws, log_weights = map(np.array, weigh(key, distribution, model.target, num_draws))
     usable = log_weights < np.inf  # neither +∞ nor NaN
     log_weights[~usable] = -np.inf

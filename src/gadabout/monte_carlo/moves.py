@@ -9,6 +9,7 @@ from gadabout.adaptations import DualAveraging
 from gadabout.algorithms import mala
 from gadabout.algorithms.settings import proposal_scale
 from gadabout.api.checks import checked_plan
+from gadabout.checks import shown
 from gadabout.kernels import Gibbs
 from gadabout.sampler import Sampler
 
@@ -32,7 +33,7 @@ def check_moves(sampler: Any, n: int) -> Sampler:
     Raises TypeError for what is no sampler, ValueError for one whose moves would make the particles wrong.
     """
     if not isinstance(sampler, Sampler):
-        raise TypeError(f"sampler must be a recipe's result, such as gadabout.mala(), got {sampler!r}")
+        raise TypeError(f"sampler must be a recipe's result, such as gadabout.mala(), got {shown(sampler)}")
     remedy = "choose one that rejects, such as mala(), rwm() or gad_mala()"
     if not sampler.exact:
         why = f" ({sampler.bias})" if sampler.bias else ""

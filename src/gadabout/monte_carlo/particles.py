@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, PyTree
 
-from gadabout.checks import check_function
+from gadabout.checks import check_array, check_function, shown
 from gadabout.monte_carlo.arguments import Seed, as_flat, key_of
 from gadabout.monte_carlo.plain import Estimate, average, evaluate
 
@@ -80,12 +80,23 @@ def whiten(x: Float[Array, "N n"], m: Float[Array, " n"], C: Float[Array, "n n"]
     return jax.scipy.linalg.solve_triangular(C, (x - m).T, lower=True).T
 
 
+def _checked(weights: Any) -> Array:
+    values = check_array("weights", weights, "an array of shape (N,)")
+    if values.ndim != 1 or not (values >= 0).all() or not values.sum() > 0:
+        raise ValueError(
+            f"weights must be numbers of at least 0, of shape (N,), with a sum above 0, got {shown(weights)}"
+        )
+    return jnp.asarray(weights, dtype=float)
+
+
 def systematic_resampling(weights: Float[Array, " N"], *, seed: Seed = 0) -> Int[Array, " N"]:
     """Indices of N offspring: i appears ⌊N w_i⌋ or ⌈N w_i⌉ times, N w_i on average; weights need not sum to one.
 
     Under `jit` or `vmap` the seed must be a key. The comb (u + 0 … N − 1)/N with one uniform u, laid over the cumulated
     weights (Douc, Cappé & Moulines 2005).
     """
+    if not isinstance(weights, jax.core.Tracer):
+        weights = _checked(weights)
     N = weights.shape[0]
     cumulated = jnp.cumsum(weights)
     comb = (jax.random.uniform(key_of(seed), dtype=weights.dtype) + jnp.arange(N)) / N

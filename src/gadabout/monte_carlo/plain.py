@@ -5,13 +5,13 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PyTree
 
-from gadabout.checks import check_function, check_whole
+from gadabout.calls import called, check_call, numbers_from
+from gadabout.checks import check_array, check_function, check_whole
 from gadabout.layout import layout_of
-from gadabout.monte_carlo.arguments import Seed, as_flat, key_of
+from gadabout.monte_carlo.arguments import Seed, as_flat, check_room, key_of
 from gadabout.proposals import AbstractDistribution
 
 
@@ -60,6 +60,7 @@ def plain(
     check_function("f", f, "of one draw")
     num_draws = check_whole("num_draws", num_draws, 2)
     draw, unravel = _drawn_by(distribution, position)
+    check_room("num_draws", num_draws, distribution.dim if isinstance(distribution, AbstractDistribution) else 1)
     return average(evaluate(f, unravel(jax.vmap(draw)(jax.random.split(key_of(seed), num_draws)))))
 
 
@@ -68,7 +69,11 @@ def _drawn_by(distribution: Any, position: PyTree) -> tuple[Callable[..., PyTree
     if not isinstance(distribution, AbstractDistribution):
         if position is not None:
             raise TypeError("position: f takes what a function of a key draws; leave the argument out")
-        return check_function("distribution", distribution, "of a key, or one of the library's distributions"), as_flat
+        own = check_function("distribution", distribution, "of a key, or one of the library's distributions")
+        like = lambda key: jax.eval_shape(own, key)
+        check_call("distribution", "of a key", own, jax.random.key(0))
+        called("distribution", "of a key that returns a draw", like, jax.random.key(0))
+        return own, as_flat
     if position is None:
         return distribution.sample, as_flat
     layout = layout_of(jax.tree.map(np.asarray, position), "position")
@@ -82,7 +87,8 @@ def average(values: Float[Array, "draws *shape"] | np.ndarray) -> Estimate:
 
     Raises ValueError for fewer than two values.
     """
-    values = np.asarray(values, dtype=float)
+    wanted = "an array with a leading axis of at least 2 independent draws"
+    values = check_array("values", values, wanted, finite=False)
     if values.ndim == 0 or len(values) < 2:
         raise ValueError(f"values must have a leading axis of at least 2 independent draws, got shape {values.shape}")
     with np.errstate(invalid="ignore"):  # values that are not finite make an estimate that is not
@@ -104,8 +110,9 @@ def error_split(estimates: Float[Array, "replicates *shape"] | np.ndarray, truth
     Raises:
         ValueError: if there are fewer than two replicates, or `truth` has another shape.
     """
-    replicates = np.asarray(estimates, dtype=float)
+    replicates = check_array("estimates", estimates, "an array with a leading axis of replicates", finite=False)
     mean, standard_error = average(replicates)
+    truth = check_array("truth", truth, f"an array of shape {mean.shape}", finite=False)
     if np.shape(truth) != mean.shape:
         raise ValueError(f"truth must have the shape {mean.shape} of one estimate, got {np.shape(truth)}")
     bias = np.asarray(mean - truth)
@@ -115,7 +122,7 @@ def error_split(estimates: Float[Array, "replicates *shape"] | np.ndarray, truth
 
 def evaluate(f: Callable[..., Any], draws: PyTree) -> Float[np.ndarray, "draws *shape"]:
     """f at each draw; warns where it is not finite, naming the first such draw."""
-    values = np.asarray(jax.vmap(lambda draw: jnp.asarray(f(draw), dtype=float))(draws))
+    values = np.asarray(jax.vmap(lambda draw: numbers_from("f", "of one draw", f, draw))(draws))
     finite = np.isfinite(values).reshape(len(values), -1).all(1)
     if not finite.all():
         first = jax.tree.map(lambda leaf: np.asarray(leaf[int(np.argmin(finite))]), draws)

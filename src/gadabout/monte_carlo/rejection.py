@@ -21,7 +21,7 @@ import numpy as np
 from jaxtyping import Float, PyTree
 
 from gadabout.checks import check_finite, check_whole
-from gadabout.monte_carlo.arguments import Density, Seed, as_flat, key_of, model_of, unraveller
+from gadabout.monte_carlo.arguments import Density, Seed, as_flat, check_room, key_of, model_of, unraveller
 from gadabout.monte_carlo.plain import Estimate
 from gadabout.proposals import AbstractDistribution
 
@@ -120,6 +120,8 @@ def rejection(
     max_proposals = check_whole("max_proposals", max_proposals, 2, 2**32 - 1)
     batch_size = -(-check_whole("batch_size", batch_size, 1, 2**31 - 1) // BLOCK) * BLOCK
     log_envelope = check_finite("log_envelope", log_envelope)
+    check_room("batch_size", batch_size, distribution.dim)
+    check_room("num_draws", num_draws, distribution.dim)
     target, unravel = model.target, unraveller(model)
     envelope = jnp.asarray(log_envelope, dtype=float)
     kept, found = [], 0

@@ -29,7 +29,7 @@ import numpy as np
 from jaxtyping import Array, Float, PyTree
 
 from gadabout.checks import check_probability, check_whole
-from gadabout.monte_carlo.arguments import Density, Seed, key_of, model_of, unraveller
+from gadabout.monte_carlo.arguments import Density, Seed, check_room, key_of, model_of, unraveller
 from gadabout.monte_carlo.moves import check_moves, default_moves
 from gadabout.monte_carlo.particles import (
     SequentialMonteCarlo,
@@ -87,6 +87,7 @@ def smc(
     """
     model, key = model_of(model, data, distribution), key_of(seed)
     num_particles = check_whole("num_particles", num_particles, 2 * distribution.dim + 1)
+    check_room("num_particles", num_particles, distribution.dim)
     num_moves = check_whole("num_moves", num_moves)
     num_adapt = check_whole("num_adapt", num_adapt, 0)
     max_stages = check_whole("max_stages", max_stages)

@@ -7,6 +7,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from gadabout.factors import AbstractFactor
+from gadabout.factors.base import check_factor
 from gadabout.proposals.base import AbstractProposal
 
 
@@ -28,6 +29,9 @@ class Barker(AbstractProposal):
     """
 
     factor: AbstractFactor
+
+    def __check_init__(self):
+        check_factor(self.factor)
 
     @property
     def order(self):

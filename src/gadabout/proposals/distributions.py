@@ -11,7 +11,9 @@ import jax.numpy as jnp
 from jax.scipy.special import gammaln
 from jaxtyping import Array, Float, Key, PyTree
 
+from gadabout.checks import check_function, check_positive, check_whole
 from gadabout.factors import AbstractFactor
+from gadabout.factors.base import check_factor, check_leaf
 from gadabout.proposals.user import as_pytree
 
 
@@ -61,6 +63,9 @@ class Gaussian(AbstractDistribution):
     mean: Float[Array, " n"]
     factor: AbstractFactor
 
+    def __check_init__(self):
+        _check_centre(self.mean, self.factor)
+
     @property
     def dim(self):
         return self.mean.shape[-1]
@@ -90,7 +95,10 @@ class StudentT(AbstractDistribution):
 
     mean: Float[Array, " n"]
     factor: AbstractFactor
-    degrees_of_freedom: Float[Array, ""]
+    degrees_of_freedom: Float[Array, ""] = eqx.field(converter=lambda value: _degrees(value))
+
+    def __check_init__(self):
+        _check_centre(self.mean, self.factor)
 
     @property
     def dim(self):
@@ -115,6 +123,19 @@ class StudentT(AbstractDistribution):
         return gammaln(0.5 * ν) - gammaln(0.5 * (ν + n)) + 0.5 * n * jnp.log(jnp.pi * ν)
 
 
+def _check_centre(mean: Any, factor: Any) -> None:
+    """Raises TypeError or ValueError where a mean and a factor are not those of as many coordinates."""
+    check_factor(factor)
+    check_leaf("mean", mean, "(n,)", 1)
+    if mean.shape[-1] != factor.dim:
+        raise ValueError(f"mean has {mean.shape[-1]} coordinates, factor {factor.dim}; they must agree")
+
+
+def _degrees(value: Any) -> Any:
+    array = isinstance(value, jax.Array) and jnp.issubdtype(value.dtype, jnp.floating)
+    return value if array else jnp.asarray(check_positive("degrees_of_freedom", value), dtype=float)
+
+
 class UserDistribution(AbstractDistribution):
     """A distribution given by the user's own functions of a key, and of a flat position of `size` coordinates.
 
@@ -123,8 +144,11 @@ class UserDistribution(AbstractDistribution):
     """
 
     size: int = eqx.field(static=True)
-    sample_of: Callable[..., Any] = eqx.field(converter=as_pytree)
-    log_density_of: Callable[..., Any] = eqx.field(converter=as_pytree)
+    sample_of: Callable[..., Any] = eqx.field(converter=lambda f: as_pytree(check_function("sample_of", f, "of a key")))
+    log_density_of: Callable[..., Any] = eqx.field(converter=lambda f: as_pytree(check_function("log_density_of", f)))
+
+    def __check_init__(self):
+        check_whole("size", self.size)
 
     @property
     def dim(self):

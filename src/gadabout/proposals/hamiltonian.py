@@ -7,7 +7,9 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
+from gadabout.checks import check_whole
 from gadabout.factors import AbstractFactor
+from gadabout.factors.base import check_factor, check_leaf
 from gadabout.proposals.base import AbstractProposal
 from gadabout.proposals.integrators import AbstractReversibleIntegrator, Leapfrog
 
@@ -27,6 +29,10 @@ class Hamiltonian(AbstractProposal):
     integrator: AbstractReversibleIntegrator = eqx.field(default_factory=Leapfrog)
 
     def __check_init__(self):
+        check_factor(self.factor)
+        if not isinstance(self.step_size, float | int):
+            check_leaf("step_size", self.step_size, "()", 0)
+        check_whole("num_steps", self.num_steps)
         if not isinstance(self.integrator, AbstractReversibleIntegrator):
             raise TypeError(
                 f"integrator must be reversible and preserve volume, got {self.integrator}: the acceptance ratio would "

@@ -3,6 +3,7 @@
 import jax
 from jaxtyping import Array, Float, Key
 
+from gadabout.checks import shown
 from gadabout.proposals.base import AbstractProposal
 from gadabout.proposals.distributions import AbstractDistribution
 from gadabout.target import Point, Target
@@ -20,6 +21,11 @@ class Independent(AbstractProposal):
     """
 
     distribution: AbstractDistribution
+
+    def __check_init__(self):
+        if not isinstance(self.distribution, AbstractDistribution):
+            remedy = "such as gadabout.proposals.Gaussian(mean, factor)"
+            raise TypeError(f"distribution must be a distribution, {remedy}, got {shown(self.distribution)}")
 
     @property
     def block(self):

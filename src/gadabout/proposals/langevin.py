@@ -5,6 +5,7 @@ import jax
 from jax.tree_util import Partial
 
 from gadabout.factors import AbstractFactor
+from gadabout.factors.base import check_factor
 from gadabout.proposals.base import AbstractReparametrised
 
 
@@ -21,6 +22,9 @@ class Langevin(AbstractReparametrised):
 
     factor: AbstractFactor
     exact: bool = eqx.field(static=True, default=False)
+
+    def __check_init__(self):
+        check_factor(self.factor)
 
     @property
     def order(self):

@@ -4,6 +4,7 @@ import jax
 from jax.tree_util import Partial
 
 from gadabout.factors import AbstractFactor
+from gadabout.factors.base import check_factor
 from gadabout.proposals.base import AbstractReparametrised
 from gadabout.target import Point
 
@@ -16,6 +17,9 @@ class RandomWalk(AbstractReparametrised):
     """
 
     factor: AbstractFactor
+
+    def __check_init__(self):
+        check_factor(self.factor)
 
     def noise(self, key, here):
         return jax.random.normal(key, here.x.shape, here.x.dtype)
