@@ -136,7 +136,7 @@ STURDY = {
     "lotka-volterra": Sturdy(
         centre={"log_rates": np.log([0.55, 0.028, 0.8, 0.024]), "log_start": np.log([34, 6]), "log_sigma": -1.4}
     ),
-    "gp-hyperparameters": Sturdy(),
+    "gp-hyperparameters": Sturdy(draws=2_000),
     "gp-poisson": Sturdy(acceptance=(0.95, 0.99)),
     "log-gaussian-cox": Sturdy(_white_field, {}, metric="diagonal", draws=750),
 }
