@@ -130,7 +130,8 @@ def test_a_run_goes_on_from_any_stop_to_the_same_bits(name, pieces):
         assert isinstance(resumed.drive(Checkpoint.from_json(text, arrays)), Completed)
         for key, rows in records(later).items():
             np.testing.assert_array_equal(rows, expected[key][:, stored.get(key[0], 0) :])
-        assert {key for key, rows in expected.items() if rows.shape[1] > stored.get(key[0], 0)} == set(records(later))
+        for key in expected.keys() - records(later).keys():  # nothing more, or what only an earlier stage records
+            assert not np.nan_to_num(expected[key][:, stored.get(key[0], 0) :]).any()
         same = jax.tree.map(lambda a, b: bool((jax.random.key_data(a) == jax.random.key_data(b)).all())
                             if jnp.issubdtype(a.dtype, jax.dtypes.prng_key) else bool((a == b).all()),
                             whole.progress, resumed.progress)  # fmt: skip

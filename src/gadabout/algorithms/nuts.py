@@ -17,11 +17,11 @@ from jax.tree_util import Partial
 from gadabout.adaptations import DualAveraging, WindowedFactor
 from gadabout.algorithms.settings import optional_positive, probability
 from gadabout.checks import check_one_of, check_whole
-from gadabout.factors import FactorKind, isotropic, of_kind
+from gadabout.factors import FactorKind, dense_up_to, isotropic, of_kind
 from gadabout.kernels import NoUTurn
 from gadabout.sampler import Sampler, known_factor
 
-Metric = Literal["diagonal", "dense", "unit"]
+Metric = Literal["diagonal", "dense", "auto", "unit"]
 
 
 DEEPEST = 30
@@ -40,7 +40,8 @@ def nuts(
 
     Args:
         metric: "diagonal" learns the coordinates' scales and "dense" their covariance in Stan's windows, over 1,000
-            warm-up iterations by default; "unit" learns the step size alone, over 500.
+            warm-up iterations by default; "auto" is "dense" up to 300 coordinates; "unit" learns the step size alone,
+            over 500.
         target_acceptance: the mean Metropolis probability along a trajectory that the step size is steered to.
         max_depth: doublings at most, up to 30: a trajectory has at most 2^max_depth − 1 steps.
         warmup_max_depth: the same in warm-up, if it is to differ.
@@ -49,7 +50,7 @@ def nuts(
     Raises:
         ValueError: if a setting is out of range.
     """
-    check_one_of("metric", metric, ("diagonal", "dense", "unit"))
+    check_one_of("metric", metric, ("diagonal", "dense", "auto", "unit"))
     depth = check_whole("max_depth", max_depth, 1, DEEPEST)
     warmup_depth = depth if warmup_max_depth is None else check_whole("warmup_max_depth", warmup_max_depth, 1, DEEPEST)
     alpha = probability("target_acceptance", target_acceptance)
@@ -68,7 +69,7 @@ def nuts(
 
 def _kernel(n, learned, *, step_size, metric, depths, deepest):
     step_size = jnp.asarray(0.1 * n**-0.25, dtype=float) if step_size is None else step_size
-    kind: FactorKind = "dense" if metric == "dense" else "diagonal"
+    kind: FactorKind = dense_up_to(n) if metric == "auto" else "dense" if metric == "dense" else "diagonal"
     known = None if metric == "unit" else known_factor(learned)
     factor = isotropic(n, jnp.ones(()), kind) if known is None else of_kind(kind, known)
     return NoUTurn(factor, step_size, depths[0], depths[1], deepest)

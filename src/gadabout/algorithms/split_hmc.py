@@ -54,7 +54,7 @@ def split_hmc(
         step_size=optional_positive("step_size", step_size),
         max_steps=check_whole("max_steps", max_steps),
     )
-    return Sampler("split-hmc", kernel, FittedGaussian(step, _proposal), num_warmup=1_000)
+    return Sampler("split-hmc", kernel, FittedGaussian(step, fitted_gaussian), num_warmup=1_000)
 
 
 def _kernel(n, learned, *, kind, step_size, max_steps):
@@ -70,5 +70,6 @@ def _step_size(kernel: Any):
     return kernel.proposal.step_size
 
 
-def _proposal(kernel: Any):
+def fitted_gaussian(kernel: Any):
+    """The lens to what has the mean and the factor of the fitted Gaussian."""
     return kernel.proposal

@@ -1,5 +1,6 @@
 """What stages ask of an engine: programs to run, places to start, the length of their share."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -80,9 +81,9 @@ class Services:
 
     def descend(self, warm: Warm, factor: str) -> Warm:
         """The warm state with chains in the typical set, and a first Gaussian."""
-        assert warm.positions is not None, "the search for starts comes first"
+        positions = self.search(warm).positions if warm.positions is None else warm.positions
         key, kind = jax.random.fold_in(self.start_key, 0), self._kind(factor)
-        descent = lambda turns: jax.block_until_ready(land(self.target, warm.positions, key, kind, jnp.asarray(turns)))
+        descent = lambda turns: jax.block_until_ready(land(self.target, positions, key, kind, jnp.asarray(turns)))
         descent(0)
         self.pipeline.clock("compile")
         landing = descent(MOST_TURNS)
@@ -112,6 +113,22 @@ class Services:
         """What the next stage begins with."""
         return Warm(run.chain_keys, run.t, None, self.learned, run.pools)
 
+    def hand_on(self, run: loop.Run, where: Callable[[Any], Any]) -> Warm:
+        """The same for a stage with another sampler: where chains stand, and mean and factor of what `where` says.
+
+        Where each chain learned its own, those of the first.
+        """
+
+        def fitted(run):
+            part = where(jax.tree.map(lambda leaf: leaf[0], run.pools.kernel))
+            return Warm(run.chain_keys, run.t, loop.positions(run.pools), Learned(part.mean, part.factor))
+
+        return self._shaped(fitted, run)
+
+    def _shaped(self, function: Callable, *arguments: Any) -> Any:
+        """What a function makes of arrays."""
+        return function(*arguments)
+
     def end_window(self, sampler: Sampler, run: loop.Run, ending: PyTree) -> loop.Run:
         """A run where windows of its adaptation end; `run` is donated."""
         return loop.end_window(sampler, run, ending)
@@ -132,29 +149,47 @@ class Services:
     def trial(self, sampler: Sampler, warm: Warm, num_iterations: int) -> tuple[Warm, np.ndarray, float]:
         """Runs a sampler, learning in the first half: where that leaves chains, the second half's draws, its cost.
 
-        Draws have the shape (iterations, num_chains, n), the cost is in gradients an iteration of a chain. Raises
-        RuntimeError where batches end before that.
+        Draws have the shape (iterations, num_chains, n), the cost is in gradients an iteration of a chain.
         """
         run, half = self.start(sampler, warm), max(2, num_iterations // 2)
-        parts, gradients, fields = [], 0, (loop.POSITION,)
-        for adapt in (True, False):
-            done, gradients, segment = 0, 0, Segment("choose", 0, half, half, adapt, True)
-            room = loop.buffer_length(self.records.offered(sampler, self.target, run, adapt, fields))
-            while done < half:
-                run, chunk = self.pipeline.send(sampler, run, segment, min(room, half - done), fields, 1)
-                if not chunk.length:
-                    raise RuntimeError(f"{self.pipeline.failure}, before a sampler was chosen")
-                done += chunk.length
-                gradients += int(np.sum(np.asarray(chunk.tally.gradient_evaluations)))
-                if not adapt:
-                    parts.append(np.array(chunk.buffer[loop.POSITION])[: chunk.length])
-            self.pipeline.add_aside(half, gradients)
-            if adapt:
-                run = self.settle(sampler, loop.end_window(sampler, run, sampler.adaptation.ending(1, 1)))
-        draws = np.concatenate(parts)
-        draws = draws.reshape(len(draws), -1, draws.shape[-1])
+        fields = (loop.POSITION, "gradient_evaluations")
+        run, _ = self._ahead(sampler, run, half, True, fields)
+        run = self.settle(sampler, loop.end_window(sampler, run, sampler.adaptation.ending(1, 1)))
+        run, seen = self._ahead(sampler, run, half, False, fields)
         warm = replace(self.hand_over(run), positions=loop.positions(run.pools), pools=None)
-        return warm, draws, gradients / draws[..., 0].size
+        return warm, seen[loop.POSITION], float(seen["gradient_evaluations"].mean())
+
+    def look(
+        self, sampler: Sampler, run: loop.Run, num_iterations: int
+    ) -> tuple[loop.Run, np.ndarray, dict[str, np.ndarray]]:
+        """Iterations with θ standing still that nobody keeps: positions (t, num_chains, n), and statistics."""
+        drawing = sampler.drawing()
+        recorded = self.records.shapes(drawing, self.target, run, False, False)
+        fields = tuple(dict.fromkeys((*recorded, loop.POSITION, "acceptance_rate")))  # the program that draws, mostly
+        run, seen = self._ahead(drawing, run, num_iterations, False, fields)
+        return run, seen.pop(loop.POSITION), seen
+
+    def _ahead(
+        self, sampler: Sampler, run: loop.Run, num_iterations: int, adapt: bool, fields: tuple[str, ...]
+    ) -> tuple[loop.Run, dict[str, np.ndarray]]:
+        """Iterations that nobody keeps, and their records, each of shape (num_iterations, num_chains, ...).
+
+        Raises RuntimeError where batches end before that.
+        """
+        parts, done, gradients = [], 0, 0
+        segment = Segment("choose", 0, num_iterations, num_iterations, adapt, True)
+        room = loop.buffer_length(self.records.offered(sampler, self.target, run, adapt, fields))
+        while done < num_iterations:
+            run, chunk = self.pipeline.send(sampler, run, segment, min(room, num_iterations - done), fields, 1)
+            if not chunk.length:
+                raise RuntimeError(f"{self.pipeline.failure}, before a sampler was chosen")
+            done += chunk.length
+            gradients += int(np.sum(np.asarray(chunk.tally.gradient_evaluations)))
+            parts.append({name: np.array(rows)[: chunk.length] for name, rows in chunk.buffer.items()})
+        self.pipeline.add_aside(done, gradients)
+        shape = (done, self.settings.num_chains)
+        whole = {name: np.concatenate([part[name] for part in parts]) for name in fields}
+        return run, {name: rows.reshape(*shape, *rows.shape[3:]) for name, rows in whole.items()}
 
     def offered(self) -> set[str]:
         """The names of all that the plan's iterations can record."""
@@ -198,6 +233,9 @@ class Skeleton(Services):
         positions = jax.ShapeDtypeStruct(shape, jnp.zeros(0).dtype) if warm.positions is None else warm.positions
         learned = eqx.filter_eval_shape(lambda: Learned(jnp.zeros(n), isotropic(n, jnp.ones(()), kind)))
         return replace(warm, positions=positions, learned=learned)
+
+    def _shaped(self, function, *arguments):
+        return eqx.filter_eval_shape(function, *arguments)
 
     def start(self, sampler, warm):
         if warm.positions is None:

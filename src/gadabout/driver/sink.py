@@ -28,21 +28,36 @@ class AbstractSink(ABC):
 
 
 class MemorySink(AbstractSink):
-    """Keeps everything in memory, which grows with every chunk."""
+    """Keeps everything in memory, which grows with every chunk.
+
+    What one stage records and another does not is NaN in the rows of the other, 0 or False where it is no float.
+    """
 
     def __init__(self):
-        self.chunks: dict[str, dict[str, list[np.ndarray]]] = {}
+        self.chunks: dict[str, list[dict[str, np.ndarray]]] = {}
 
     def append(self, group, rows):
-        for name, values in rows.items():
-            self.chunks.setdefault(group, {}).setdefault(name, []).append(values)
+        self.chunks.setdefault(group, []).append(dict(rows))
 
     def read(self, group):
-        kept = self.chunks.get(group, {})
-        for parts in kept.values():
-            if len(parts) > 1:
-                parts[:] = [np.concatenate(parts)]
-        return {name: np.moveaxis(parts[0], 0, 1) for name, parts in kept.items()}
+        chunks = self.chunks.get(group, [])
+        if len(chunks) > 1:
+            specimens = {name: values for chunk in chunks for name, values in chunk.items()}
+            lengths = [len(next(iter(chunk.values()))) for chunk in chunks]
+            whole = {}
+            for name, values in specimens.items():
+                parts = [
+                    chunk.pop(name) if name in chunk else _nothing(values, length)
+                    for chunk, length in zip(chunks, lengths, strict=True)
+                ]
+                whole[name] = np.concatenate(parts)
+            chunks[:] = [whole]
+        return {name: np.moveaxis(values, 0, 1) for chunk in chunks for name, values in chunk.items()}
+
+
+def _nothing(like: np.ndarray, length: int) -> np.ndarray:
+    """Rows that nobody recorded."""
+    return np.full((length, *like.shape[1:]), np.nan if np.issubdtype(like.dtype, np.floating) else 0, like.dtype)
 
 
 def check_memory(each: int, count: int, what: str, remedy: str = "use fewer, or a diagonal factor") -> None:

@@ -102,6 +102,22 @@ class Descend(AbstractStage):
         return engine.descend(progress, self.factor) if progress.learned is None else progress
 
 
+class Rest(AbstractStage):
+    """Does nothing: the alternative to a stage that is not always needed (see `Chosen`)."""
+
+    def begin(self, engine, warm):
+        return warm
+
+    def length(self, engine):
+        return 0
+
+    def advance(self, engine, progress, done):
+        return progress, done
+
+    def end(self, engine, progress):
+        return progress
+
+
 class AbstractRunning(AbstractStage):
     """A stage that runs one sampler, from what the stage before hands over."""
 
