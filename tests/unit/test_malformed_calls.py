@@ -237,7 +237,7 @@ ARGUMENTS = [
     ({"sampler": gad.Sampler("own", lambda n, learned: 3, gad.adaptations.NoAdaptation())}, ["make_kernel", "3"]),
     ({"sampler": gad.sghmc(gad.minibatch.polynomial(0.1)), "init": np.zeros(2, int)}, ["init", "int"]),
     ({"model": gad.Model(normal, outputs=lambda x: x)}, ["outputs", "dict"]),
-    ({"model": gad.Model(normal, outputs=dict)}, ["outputs", "argument"]),
+    ({"model": gad.Model(normal, outputs=lambda: None)}, ["outputs", "argument"]),
     ({"model": gad.Model(normal, log_likelihood=raising)}, ["log_likelihood", "RuntimeError: no density"]),
     ({"model": gad.Model(normal, dims={"z": ["i"]})}, ["dims", "'z'", "'x'"]),
 ]

@@ -85,6 +85,7 @@ SETTINGS = {
     "level": "a function",
     "log_density": "a function, or None",
     "max_depth": "a whole number above 0",
+    "max_steps": "a whole number above 0",
     "means": "a matrix, or None",
     "metric": "a word of some",
     "noise_estimate": "a number from 0 on, below friction",
@@ -130,6 +131,7 @@ EXCEPTIONS = {
     ("ula", "step_size"): "a number above 0",
 }
 STEPS = gad.minibatch.polynomial(0.01)
+ALL = RECIPES | PYTHON_RECIPES | {"default": gad.default}
 
 
 def needed(name):
@@ -146,7 +148,7 @@ def needed(name):
 
 
 def made(name, setting, value):
-    recipe = (RECIPES | PYTHON_RECIPES)[name]
+    recipe = ALL[name]
     parameters = list(inspect.signature(recipe).parameters.values())
     position = next(i for i, each in enumerate(parameters) if each.name == setting)
     first = list(needed(name))
@@ -162,11 +164,7 @@ def kind_of(name, setting):
     return EXCEPTIONS.get((name, setting), SETTINGS.get(setting))
 
 
-EVERY = [
-    (name, setting)
-    for name, recipe in (RECIPES | PYTHON_RECIPES).items()
-    for setting in inspect.signature(recipe).parameters
-]
+EVERY = [(name, setting) for name, recipe in ALL.items() for setting in inspect.signature(recipe).parameters]
 
 
 @pytest.mark.parametrize(("name", "setting"), EVERY, ids=map(" ".join, EVERY))
@@ -198,7 +196,7 @@ OUTSIDE = {
     "a word of some": st.text(),
     "a truth value": st.one_of(st.integers(), st.text(), st.none()),
 }
-WORDS = {"fast", "exact", "dense", "diagonal", "unit", "as-run", "as-written", "multiplicative", "proportional"}
+WORDS = {"auto", "fast", "exact", "dense", "diagonal", "unit", "as-run", "as-written", "multiplicative", "proportional"}
 
 
 @settings(max_examples=150, derandomize=True, database=None, deadline=None)

@@ -92,7 +92,7 @@ def check_leaf(name: str, value: Any, wanted: str, fewest: int, square: bool = F
     """
     if isinstance(value, LowerOuter):
         return
-    if not (hasattr(value, "ndim") and jnp.issubdtype(getattr(value, "dtype", None), jnp.floating)):
+    if not (hasattr(value, "ndim") and jnp.issubdtype(getattr(value, "dtype", object), jnp.floating)):
         got = shown(value) + (f" of type {value.dtype}" if hasattr(value, "dtype") else "")
         raise TypeError(f"{name} must be an array of floating-point numbers of shape {wanted}, got {got}")
     shape = tuple(value.shape)

@@ -8,6 +8,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.core import Tracer
 from jaxtyping import Array, Float, Int, PyTree
 
 from gadabout.checks import check_array, check_function, shown
@@ -95,7 +96,7 @@ def systematic_resampling(weights: Float[Array, " N"], *, seed: Seed = 0) -> Int
     Under `jit` or `vmap` the seed must be a key. The comb (u + 0 … N − 1)/N with one uniform u, laid over the cumulated
     weights (Douc, Cappé & Moulines 2005).
     """
-    if not isinstance(weights, jax.core.Tracer):
+    if not isinstance(weights, Tracer):
         weights = _checked(weights)
     N = weights.shape[0]
     cumulated = jnp.cumsum(weights)

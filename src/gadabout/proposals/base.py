@@ -94,13 +94,12 @@ def checked_move(proposal: AbstractProposal, noise: PyTree, here: Point, target:
     check_call(name, "(noise, here, target)", proposal.move, noise, here, target)
     moved = proposal.move(noise, here, target)
     what = f"{name} must return the proposed point, such as target.at(y), and the log-ratio"
-    pair = moved if isinstance(moved, tuple) and len(moved) == 2 else (None, None)
-    if not isinstance(pair[0], Point):
+    if not (isinstance(moved, tuple) and len(moved) == 2 and isinstance(moved[0], Point)):
         raise TypeError(f"{what}, got {shown(moved)}")
-    shapes = jnp.shape(pair[0].x), jnp.shape(pair[1])
+    shapes = jnp.shape(moved[0].x), jnp.shape(moved[1])
     if shapes != (here.x.shape, ()):
         raise ValueError(f"{what}, of shapes {here.x.shape} and (), got the shapes {shapes[0]} and {shapes[1]}")
-    return pair
+    return moved
 
 
 def renew_cache(proposal: AbstractProposal, here: Point) -> Point:

@@ -41,12 +41,14 @@ class UserProposal(AbstractProposal):
         there = target.at(target.ravel(proposed))
         if self.log_density is None:
             return there, 0.0
-        return there, self._log_q(position, proposed) - self._log_q(proposed, position)
+        return there, _log_q(self.log_density, position, proposed) - _log_q(self.log_density, proposed, position)
 
-    def _log_q(self, y: PyTree, x: PyTree) -> Any:
-        value = called("log_density", "(y, x)", self.log_density, y, x)
-        check_scalar("log_density", value)
-        return value
+
+def _log_q(log_density: Callable[..., Any], y: PyTree, x: PyTree) -> Any:
+    """log q(y|x); raises TypeError or ValueError while tracing where it is no number."""
+    value = called("log_density", "(y, x)", log_density, y, x)
+    check_scalar("log_density", value)
+    return value
 
 
 def check_position(name: str, found: PyTree, position: PyTree) -> None:
