@@ -86,6 +86,13 @@ def test_findings_are_warned_of_once_each_at_the_users_line():
     assert "one-chain" in {finding["kind"] for finding in tree.attrs["findings"]}
 
 
+@pytest.mark.parametrize("record", [["warmup_posterior"], ["lp"], ["posterior"], ["warmup_posterior", "acceptance_rate"]])
+def test_whatever_is_recorded_is_judged_by_what_there_is(record):
+    tree = gad.sample(normal, jnp.zeros(2), sampler=gad.rwm(), record=record, **QUICK)
+    assert ("diagnostics" in tree.children) == ("posterior" in tree.children)
+    assert "no-draws" not in {finding["kind"] for finding in tree.attrs["findings"]}
+
+
 def no_room(monkeypatch, *folders):
     """Stores can be written nowhere but outside of some folders."""
     to_zarr = xr.DataTree.to_zarr

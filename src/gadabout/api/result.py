@@ -75,14 +75,15 @@ def to_datatree(engine: Engine, ending: Ending, model: AbstractModel, attributes
 def _found(engine: Engine, ending: Ending, tree: "xr.DataTree", stats: dict[str, np.ndarray]) -> list[Finding]:
     """What is wrong with the run and its draws; the figures that tell are put into the tree as `diagnostics`."""
     posterior = tree.children.get("posterior")
-    sizes = (tree.children["sample_stats"] if posterior is None else posterior).sizes
-    found = found_in_run(ending, engine.settings.until, sizes["draw"], stats, engine.verdict())
-    if posterior is None or not sizes["draw"]:
+    kept = [tree.children[name].sizes["draw"] for name in ("posterior", "sample_stats") if name in tree.children]
+    draws = kept[0] if kept else engine.settings.num_draws  # where only warm-up was to be recorded
+    found = found_in_run(ending, engine.settings.until, draws, stats, engine.verdict())
+    if posterior is None or not draws:
         return found
-    draws = posterior.to_dataset()
-    verdict = judge(draws)
-    tree["diagnostics"] = as_tree(verdict, draws)
-    return found if all_frozen(stats) else found + found_in_draws(draws, verdict)
+    dataset = posterior.to_dataset()
+    verdict = judge(dataset)
+    tree["diagnostics"] = as_tree(verdict, dataset)
+    return found if all_frozen(stats) else found + found_in_draws(dataset, verdict)
 
 
 def _learned(engine: Engine) -> "xr.Dataset":
