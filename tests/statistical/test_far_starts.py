@@ -17,7 +17,9 @@ def badly_scaled(x):
 
 
 @pytest.mark.parametrize("chains", [1, 4])
-@pytest.mark.parametrize(("density", "far"), [(of_unit_width, 1e4), (badly_scaled, 1e2)])
+@pytest.mark.parametrize(
+    ("density", "far"), [pytest.param(of_unit_width, 1e4, marks=pytest.mark.long), (badly_scaled, 1e2)]
+)
 def test_adaptive_metropolis_from_far_starts_says_that_it_has_not_arrived(density, far, chains):
     """`am("as-run")` with its own warm-up: acceptance 0.22 to 0.26, as it should, and means off by up to 160 sd."""
     with pytest.warns(gad.DiagnosticWarning):

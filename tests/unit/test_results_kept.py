@@ -86,7 +86,9 @@ def test_findings_are_warned_of_once_each_at_the_users_line():
     assert "one-chain" in {finding["kind"] for finding in tree.attrs["findings"]}
 
 
-@pytest.mark.parametrize("record", [["warmup_posterior"], ["lp"], ["posterior"], ["warmup_posterior", "acceptance_rate"]])
+@pytest.mark.parametrize(
+    "record", [["warmup_posterior"], ["lp"], ["posterior"], ["warmup_posterior", "acceptance_rate"]]
+)
 def test_whatever_is_recorded_is_judged_by_what_there_is(record):
     tree = gad.sample(normal, jnp.zeros(2), sampler=gad.rwm(), record=record, **QUICK)
     assert ("diagnostics" in tree.children) == ("posterior" in tree.children)
