@@ -29,6 +29,7 @@ from gadabout.algorithms.sgnht import sgnht
 from gadabout.algorithms.split_hmc import split_hmc
 from gadabout.algorithms.ula import ula
 from gadabout.sampler import Sampler
+from gadabout.schedule import Plan
 
 RECIPES: dict[str, Callable[..., Sampler]] = {
     "gad-mala": gad_mala,
@@ -51,6 +52,9 @@ RECIPES: dict[str, Callable[..., Sampler]] = {
 }
 """The recipes that need no object of the user's, by the names that the command line knows them by."""
 
+PLANS: dict[str, Callable[..., Plan]] = {"default": default}
+"""The plans that choose for themselves, by the names that the command line knows them by, accepted as samplers are."""
+
 PYTHON_RECIPES: dict[str, Callable[..., Sampler]] = {
     "gad": gad,
     "metropolis-hastings": metropolis_hastings,
@@ -68,6 +72,7 @@ PYTHON_RECIPES: dict[str, Callable[..., Sampler]] = {
 
 __all__ = [
     "PAPER",
+    "PLANS",
     "PYTHON_RECIPES",
     "RECIPES",
     "am",

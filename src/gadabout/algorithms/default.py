@@ -27,9 +27,9 @@ def default(factor: Literal["auto", "dense", "diagonal"] = "auto", *, target_acc
     stages = (
         Search(),
         Descend(factor),
-        Learn(quick, 0.5),
+        Learn(quick, share=0.5),
         Trust(quick, fitted_gaussian),
-        Chosen((Learn(sturdy, 0.5), Rest())),
+        Chosen((Learn(sturdy, share=0.5), Rest())),
         Chosen((Draw(sturdy), Draw(quick))),
     )
     return Plan(stages, "default")

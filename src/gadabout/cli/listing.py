@@ -18,14 +18,14 @@ def list_names(
     name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="A target, or a sampler: its settings.")] = None,
 ) -> None:
     """List targets and samplers, one line each; of one sampler its settings, their defaults and their meaning."""
-    from gadabout.algorithms import PYTHON_RECIPES, RECIPES
+    from gadabout.algorithms import PLANS, PYTHON_RECIPES, RECIPES
     from gadabout.targets import available, wild
 
-    targets, recipes = available() | wild.available(), RECIPES | PYTHON_RECIPES
+    targets, recipes = available() | wild.available(), PLANS | RECIPES | PYTHON_RECIPES
     if name is None:
         _list("targets", available())
         _list("targets: everyday posteriors and awkward shapes", wild.available())
-        _list("samplers", {each: _head(recipe) for each, recipe in RECIPES.items()})
+        _list("samplers", {each: _head(recipe) for each, recipe in (PLANS | RECIPES).items()})
         of_objects = {each: _head(recipe) for each, recipe in PYTHON_RECIPES.items()}
         _list("samplers made of your own objects, in Python", of_objects)
     elif name in targets:

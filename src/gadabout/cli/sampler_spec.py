@@ -1,14 +1,15 @@
 """`gad-mala:variant=exact,factor=diagonal` as a sampler, and `ess=1000,rhat=1.01` as a rule that ends a run."""
 
-from gadabout.algorithms import PYTHON_RECIPES, RECIPES
+from gadabout.algorithms import PLANS, PYTHON_RECIPES, RECIPES
 from gadabout.cli.errors import CliError, did_you_mean
 from gadabout.cli.settings import read_settings
 from gadabout.driver import Until
 from gadabout.sampler import Sampler
+from gadabout.schedule import Plan
 
 
-def parse_sampler(spec: str) -> Sampler:
-    """The sampler of a specification NAME[:setting=value,…].
+def parse_sampler(spec: str) -> Sampler | Plan:
+    """The sampler, or plan, of a specification NAME[:setting=value,…].
 
     Raises CliError for an unknown name or setting, a value of the wrong type, and one that the recipe refuses.
     """
@@ -18,12 +19,13 @@ def parse_sampler(spec: str) -> Sampler:
         raise CliError(
             f"--sampler: {written!r} is made of your own objects, which a command cannot name; use it from Python"
         )
-    if name not in RECIPES:
-        raise CliError(f"--sampler: no sampler is called {written!r}; {did_you_mean(name, RECIPES)}")
+    offered = PLANS | RECIPES
+    if name not in offered:
+        raise CliError(f"--sampler: no sampler is called {written!r}; {did_you_mean(name, offered)}")
     example = f"{name}:setting=value,setting=value"
-    settings = read_settings(f"--sampler {name}", RECIPES[name], rest, example) if colon else {}
+    settings = read_settings(f"--sampler {name}", offered[name], rest, example) if colon else {}
     try:
-        return RECIPES[name](**settings)
+        return offered[name](**settings)
     except (ValueError, TypeError) as error:
         raise CliError(f"--sampler {name}: {error}") from error
 
