@@ -13,7 +13,7 @@ import pytest
 import xarray as xr
 from typer.testing import CliRunner
 
-from gadabout.algorithms import PYTHON_RECIPES, RECIPES
+from gadabout.algorithms import PLANS, PYTHON_RECIPES, RECIPES
 from gadabout.cli import main
 from gadabout.cli.app import app
 from gadabout.cli.progress import LiveProgress, _bars, duration
@@ -93,7 +93,7 @@ def test_list_has_one_line_for_each_target_and_sampler():
     result = run("list")
     assert result.exit_code == 0
     lines = [line.split(maxsplit=1) for line in result.stdout.splitlines() if line.startswith("  ")]
-    assert [line[0] for line in lines] == [*available(), *wild.BUILDERS, *RECIPES, *PYTHON_RECIPES]
+    assert [line[0] for line in lines] == [*available(), *wild.BUILDERS, *PLANS, *RECIPES, *PYTHON_RECIPES]
     assert all(len(line) == 2 for line in lines)
 
 

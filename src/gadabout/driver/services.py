@@ -81,7 +81,7 @@ class Services:
 
     def descend(self, warm: Warm, factor: str) -> Warm:
         """The warm state with chains in the typical set, and a first Gaussian."""
-        positions = self.search(warm).positions if warm.positions is None else warm.positions
+        positions: Any = warm.positions if warm.positions is not None else self.search(warm).positions
         key, kind = jax.random.fold_in(self.start_key, 0), self._kind(factor)
         descent = lambda turns: jax.block_until_ready(land(self.target, positions, key, kind, jnp.asarray(turns)))
         descent(0)
