@@ -41,6 +41,22 @@ def data_home() -> Path:
     return folder
 
 
+QUICK = ("unit", "laws")
+OPTIMISED = ("test_invariance", "test_bench")
+
+
+@pytest.fixture(autouse=True)
+def quick_to_compile(request):
+    """Programs of unit tests and laws run for milliseconds: without most optimisations they compile in half the time.
+
+    Those that run long, or are timed, and all statistical and end-to-end tests run what users run.
+    """
+    quick = request.path.parent.name in QUICK and request.path.stem not in OPTIMISED
+    jax.config.update("jax_disable_most_optimizations", quick)
+    yield
+    jax.config.update("jax_disable_most_optimizations", False)
+
+
 MAPPINGS = Path("/proc/self/maps")
 MOST_MAPPINGS = 30_000
 
