@@ -105,10 +105,8 @@ def found_in_draws(posterior: "xr.Dataset", verdict: Verdict) -> list[Finding]:
     """What the figures say against the draws, of which there is at least one."""
     chains, draws = posterior.sizes["chain"], posterior.sizes["draw"]
     apart = disagreement(posterior, verdict)
-    alone = "one chain alone cannot show whether it has seen all there is"
-    one_chain = [] if chains > 1 else [Finding("one-chain", alone, "use num_chains=4")]
     few = [] if apart and draws < ESS_PER_CHAIN else too_few(verdict, chains, draws, bool(apart))
-    return one_chain + apart + few
+    return apart + few
 
 
 def disagreement(posterior: "xr.Dataset", verdict: Verdict) -> list[Finding]:
