@@ -10,8 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Key, PyTree
 
-from gadabout.driver import loop
-from gadabout.driver.descend import MOST_TURNS, land
+from gadabout.driver import aside, loop
 from gadabout.driver.pipeline import Pipeline, Segment, Settings
 from gadabout.driver.records import Records
 from gadabout.driver.search import Starts, find_start
@@ -81,17 +80,10 @@ class Services:
 
     def descend(self, warm: Warm, factor: str) -> Warm:
         """The warm state with chains in the typical set, and a first Gaussian."""
-        positions: Any = warm.positions if warm.positions is not None else self.search(warm).positions
-        key, kind = jax.random.fold_in(self.start_key, 0), self._kind(factor)
-        descent = lambda turns: jax.block_until_ready(land(self.target, positions, key, kind, jnp.asarray(turns)))
-        descent(0)
-        self.pipeline.clock("compile")
-        landing = descent(MOST_TURNS)
-        self.pipeline.clock("warmup")
-        self.pipeline.add_aside(0, int(landing.evaluations))
-        return replace(warm, positions=landing.positions, learned=landing.learned)
+        return aside.descend(self, warm, self.kind(factor))
 
-    def _kind(self, factor: str) -> FactorKind:
+    def kind(self, factor: str) -> FactorKind:
+        """The kind of factor that is meant; "auto" depends on the number of coordinates."""
         return dense_up_to(self.starts.layout.dim) if factor == "auto" else factor  # pyright: ignore[reportReturnType]
 
     def start(self, sampler: Sampler, warm: Warm) -> loop.Run:
@@ -151,45 +143,13 @@ class Services:
 
         Draws have the shape (iterations, num_chains, n), the cost is in gradients an iteration of a chain.
         """
-        run, half = self.start(sampler, warm), max(2, num_iterations // 2)
-        fields = (loop.POSITION, "gradient_evaluations")
-        run, _ = self._ahead(sampler, run, half, True, fields)
-        run = self.settle(sampler, loop.end_window(sampler, run, sampler.adaptation.ending(1, 1)))
-        run, seen = self._ahead(sampler, run, half, False, fields)
-        warm = replace(self.hand_over(run), positions=loop.positions(run.pools), pools=None)
-        return warm, seen[loop.POSITION], float(seen["gradient_evaluations"].mean())
+        return aside.trial(self, sampler, warm, num_iterations)
 
     def look(
         self, sampler: Sampler, run: loop.Run, num_iterations: int
     ) -> tuple[loop.Run, np.ndarray, dict[str, np.ndarray]]:
         """Iterations with θ standing still that nobody keeps: positions (t, num_chains, n), and statistics."""
-        drawing = sampler.drawing()
-        recorded = self.records.shapes(drawing, self.target, run, False, False)
-        fields = tuple(dict.fromkeys((*recorded, loop.POSITION, "acceptance_rate")))  # the program that draws, mostly
-        run, seen = self._ahead(drawing, run, num_iterations, False, fields)
-        return run, seen.pop(loop.POSITION), seen
-
-    def _ahead(
-        self, sampler: Sampler, run: loop.Run, num_iterations: int, adapt: bool, fields: tuple[str, ...]
-    ) -> tuple[loop.Run, dict[str, np.ndarray]]:
-        """Iterations that nobody keeps, and their records, each of shape (num_iterations, num_chains, ...).
-
-        Raises RuntimeError where batches end before that.
-        """
-        parts, done, gradients = [], 0, 0
-        segment = Segment("choose", 0, num_iterations, num_iterations, adapt, True)
-        room = loop.buffer_length(self.records.offered(sampler, self.target, run, adapt, fields))
-        while done < num_iterations:
-            run, chunk = self.pipeline.send(sampler, run, segment, min(room, num_iterations - done), fields, 1)
-            if not chunk.length:
-                raise RuntimeError(f"{self.pipeline.failure}, before a sampler was chosen")
-            done += chunk.length
-            gradients += int(np.sum(np.asarray(chunk.tally.gradient_evaluations)))
-            parts.append({name: np.array(rows)[: chunk.length] for name, rows in chunk.buffer.items()})
-        self.pipeline.add_aside(done, gradients)
-        shape = (done, self.settings.num_chains)
-        whole = {name: np.concatenate([part[name] for part in parts]) for name in fields}
-        return run, {name: rows.reshape(*shape, *rows.shape[3:]) for name, rows in whole.items()}
+        return aside.look(self, sampler, run, num_iterations)
 
     def offered(self) -> set[str]:
         """The names of all that the plan's iterations can record."""
@@ -228,7 +188,7 @@ class Skeleton(Services):
         return replace(warm, positions=jax.ShapeDtypeStruct(shape, jnp.zeros(0).dtype))
 
     def descend(self, warm, factor):
-        n, kind = self.starts.layout.dim, self._kind(factor)
+        n, kind = self.starts.layout.dim, self.kind(factor)
         shape = (self.settings.num_chains, n)
         positions = jax.ShapeDtypeStruct(shape, jnp.zeros(0).dtype) if warm.positions is None else warm.positions
         learned = eqx.filter_eval_shape(lambda: Learned(jnp.zeros(n), isotropic(n, jnp.ones(()), kind)))
