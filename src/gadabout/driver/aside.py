@@ -1,0 +1,76 @@
+"""Work of a stage's own, aside from the iterations that are kept: the descent, trials, and looks before draws."""
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from gadabout.driver import loop
+from gadabout.driver.descend import MOST_TURNS, land
+from gadabout.driver.pipeline import Segment
+from gadabout.factors import FactorKind
+from gadabout.sampler import Sampler
+from gadabout.schedule import Warm
+
+if TYPE_CHECKING:
+    from gadabout.driver.services import Services
+
+
+def descend(services: "Services", warm: Warm, kind: FactorKind) -> Warm:
+    """The warm state with chains in the typical set, and a first Gaussian."""
+    positions: Any = warm.positions if warm.positions is not None else services.search(warm).positions
+    key, pipeline = jax.random.fold_in(services.start_key, 0), services.pipeline
+    descent = lambda turns: jax.block_until_ready(land(services.target, positions, key, kind, jnp.asarray(turns)))
+    descent(0)
+    pipeline.clock("compile")
+    landing = descent(MOST_TURNS)
+    pipeline.clock("warmup")
+    pipeline.add_aside(0, int(landing.evaluations))
+    return replace(warm, positions=landing.positions, learned=landing.learned)
+
+
+def trial(services: "Services", sampler: Sampler, warm: Warm, num_iterations: int) -> tuple[Warm, np.ndarray, float]:
+    """A sampler learns for half of the iterations; where that leaves chains, the second half's draws, its cost."""
+    run, half = services.start(sampler, warm), max(2, num_iterations // 2)
+    fields = (loop.POSITION, "gradient_evaluations")
+    run, _ = _ahead(services, sampler, run, half, True, fields)
+    run = services.settle(sampler, loop.end_window(sampler, run, sampler.adaptation.ending(1, 1)))
+    run, seen = _ahead(services, sampler, run, half, False, fields)
+    warm = replace(services.hand_over(run), positions=loop.positions(run.pools), pools=None)
+    return warm, seen[loop.POSITION], float(seen["gradient_evaluations"].mean())
+
+
+def look(
+    services: "Services", sampler: Sampler, run: loop.Run, num_iterations: int
+) -> tuple[loop.Run, np.ndarray, dict[str, np.ndarray]]:
+    """Iterations with θ standing still: positions (t, num_chains, n), and statistics."""
+    drawing = sampler.drawing()
+    recorded = services.records.shapes(drawing, services.target, run, False, False)
+    fields = tuple(dict.fromkeys((*recorded, loop.POSITION, "acceptance_rate")))  # the program that draws, mostly
+    run, seen = _ahead(services, drawing, run, num_iterations, False, fields)
+    return run, seen.pop(loop.POSITION), seen
+
+
+def _ahead(
+    services: "Services", sampler: Sampler, run: loop.Run, num_iterations: int, adapt: bool, fields: tuple[str, ...]
+) -> tuple[loop.Run, dict[str, np.ndarray]]:
+    """Iterations that nobody keeps, and their records, each of shape (num_iterations, num_chains, ...).
+
+    Raises RuntimeError where batches end before that.
+    """
+    pipeline, parts, done, gradients = services.pipeline, [], 0, 0
+    segment = Segment("choose", 0, num_iterations, num_iterations, adapt, True)
+    room = loop.buffer_length(services.records.offered(sampler, services.target, run, adapt, fields))
+    while done < num_iterations:
+        run, chunk = pipeline.send(sampler, run, segment, min(room, num_iterations - done), fields, 1)
+        if not chunk.length:
+            raise RuntimeError(f"{pipeline.failure}, before a sampler was chosen")
+        done += chunk.length
+        gradients += int(np.sum(np.asarray(chunk.tally.gradient_evaluations)))
+        parts.append({name: np.array(rows)[: chunk.length] for name, rows in chunk.buffer.items()})
+    pipeline.add_aside(done, gradients)
+    shape = (done, services.settings.num_chains)
+    whole = {name: np.concatenate([part[name] for part in parts]) for name in fields}
+    return run, {name: rows.reshape(*shape, *rows.shape[3:]) for name, rows in whole.items()}
