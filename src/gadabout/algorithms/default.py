@@ -1,13 +1,12 @@
 """The plan that starts anywhere: descend to the typical set, fit a Gaussian quickly, draw by split HMC or NUTS."""
 
-from typing import Literal
-
 from gadabout.algorithms.nuts import nuts
 from gadabout.algorithms.split_hmc import fitted_gaussian, split_hmc
+from gadabout.factors import FactorChoice
 from gadabout.schedule import Chosen, Descend, Draw, Learn, Plan, Rest, Search, Trust
 
 
-def default(factor: Literal["auto", "dense", "diagonal"] = "auto", *, target_acceptance: float = 0.8) -> Plan:
+def default(factor: FactorChoice = "auto", *, target_acceptance: float = 0.8) -> Plan:
     """Starts anywhere and learns in a few dozen iterations, from all chains together; give it 16 chains or more.
 
     Every chain walks up its log density to the typical set. The ends of the paths give a first Gaussian, short windows

@@ -17,7 +17,7 @@ from jax.tree_util import Partial
 from gadabout.adaptations import DualAveraging, WindowedFactor
 from gadabout.algorithms.settings import optional_positive, probability
 from gadabout.checks import check_one_of, check_whole
-from gadabout.factors import FactorKind, dense_up_to, isotropic, of_kind
+from gadabout.factors import isotropic, kind_for, of_kind
 from gadabout.kernels import NoUTurn
 from gadabout.sampler import Sampler, known_factor
 
@@ -69,7 +69,7 @@ def nuts(
 
 def _kernel(n, learned, *, step_size, metric, depths, deepest):
     step_size = jnp.asarray(0.1 * n**-0.25, dtype=float) if step_size is None else step_size
-    kind: FactorKind = dense_up_to(n) if metric == "auto" else "dense" if metric == "dense" else "diagonal"
+    kind = kind_for("diagonal" if metric == "unit" else metric, n)
     known = None if metric == "unit" else known_factor(learned)
     factor = isotropic(n, jnp.ones(()), kind) if known is None else of_kind(kind, known)
     return NoUTurn(factor, step_size, depths[0], depths[1], deepest)

@@ -9,7 +9,7 @@ Accept by the change of energy.                                            Metro
 End the warm-up when a fit changes little.                                 FittedGaussian.settled
 """
 
-from typing import Any, Literal
+from typing import Any
 
 import jax.numpy as jnp
 from jax.tree_util import Partial
@@ -17,7 +17,7 @@ from jax.tree_util import Partial
 from gadabout.adaptations import DualAveraging, FittedGaussian
 from gadabout.algorithms.settings import optional_positive, probability
 from gadabout.checks import check_one_of, check_whole
-from gadabout.factors import dense_up_to, isotropic, of_kind
+from gadabout.factors import FactorChoice, isotropic, kind_for, of_kind
 from gadabout.kernels import Metropolis
 from gadabout.proposals import SplitHamiltonian
 from gadabout.sampler import Sampler, known_factor
@@ -27,7 +27,7 @@ WIDEST = 1.5
 
 
 def split_hmc(
-    factor: Literal["auto", "dense", "diagonal"] = "auto",
+    factor: FactorChoice = "auto",
     *,
     target_acceptance: float = 0.8,
     step_size: float | None = None,
@@ -58,7 +58,7 @@ def split_hmc(
 
 
 def _kernel(n, learned, *, kind, step_size, max_steps):
-    kind = dense_up_to(n) if kind == "auto" else kind
+    kind = kind_for(kind, n)
     known = known_factor(learned)
     factor = isotropic(n, jnp.ones(()), kind) if known is None else of_kind(kind, known)
     mean = jnp.zeros(n) if learned is None or learned.mean is None else learned.mean

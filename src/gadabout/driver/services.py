@@ -15,7 +15,7 @@ from gadabout.driver.pipeline import Pipeline, Segment, Settings
 from gadabout.driver.records import Records
 from gadabout.driver.search import Starts, find_start
 from gadabout.driver.sink import check_memory
-from gadabout.factors import FactorKind, dense_up_to, isotropic
+from gadabout.factors import FactorChoice, isotropic, kind_for
 from gadabout.sampler import Learned, Sampler
 from gadabout.schedule import AbstractStage, AbstractWarmup, Plan, Warm, lengths
 from gadabout.target import Target
@@ -78,13 +78,9 @@ class Services:
         positions = find_start(self.target, self.starts, self.settings.num_chains, order, self.start_key)
         return replace(warm, positions=positions)
 
-    def descend(self, warm: Warm, factor: str) -> Warm:
+    def descend(self, warm: Warm, factor: FactorChoice) -> Warm:
         """The warm state with chains in the typical set, and a first Gaussian."""
-        return aside.descend(self, warm, self.kind(factor))
-
-    def kind(self, factor: str) -> FactorKind:
-        """The kind of factor that is meant; "auto" depends on the number of coordinates."""
-        return dense_up_to(self.starts.layout.dim) if factor == "auto" else factor  # pyright: ignore[reportReturnType]
+        return aside.descend(self, warm, kind_for(factor, self.starts.layout.dim))
 
     def start(self, sampler: Sampler, warm: Warm) -> loop.Run:
         """A run of a sampler from what the stage before hands over: its very state, if it is of the same kind."""
@@ -188,10 +184,10 @@ class Skeleton(Services):
         return replace(warm, positions=jax.ShapeDtypeStruct(shape, jnp.zeros(0).dtype))
 
     def descend(self, warm, factor):
-        n, kind = self.starts.layout.dim, self.kind(factor)
+        n = self.starts.layout.dim
         shape = (self.settings.num_chains, n)
         positions = jax.ShapeDtypeStruct(shape, jnp.zeros(0).dtype) if warm.positions is None else warm.positions
-        learned = eqx.filter_eval_shape(lambda: Learned(jnp.zeros(n), isotropic(n, jnp.ones(()), kind)))
+        learned = eqx.filter_eval_shape(lambda: Learned(jnp.zeros(n), isotropic(n, jnp.ones(()), kind_for(factor, n))))
         return replace(warm, positions=positions, learned=learned)
 
     def _shaped(self, function, *arguments):

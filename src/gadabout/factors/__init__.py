@@ -3,7 +3,7 @@
 from gadabout.factors.base import AbstractFactor, LowerOuter, pooled_sum, safe_norm
 from gadabout.factors.cholesky import Cholesky
 from gadabout.factors.diagonal import Diagonal
-from gadabout.factors.kinds import FactorKind, dense_up_to, isotropic, log_stretches, of_kind
+from gadabout.factors.kinds import FactorChoice, FactorKind, isotropic, kind_for, log_stretches, of_kind
 from gadabout.factors.low_rank import LowRank
 from gadabout.factors.scaled import Scaled
 from gadabout.factors.square_root import SquareRoot
@@ -12,13 +12,14 @@ __all__ = [
     "AbstractFactor",
     "Cholesky",
     "Diagonal",
+    "FactorChoice",
     "FactorKind",
     "LowRank",
     "LowerOuter",
     "Scaled",
     "SquareRoot",
-    "dense_up_to",
     "isotropic",
+    "kind_for",
     "log_stretches",
     "of_kind",
     "pooled_sum",

@@ -11,15 +11,16 @@ from gadabout.factors.cholesky import Cholesky
 from gadabout.factors.diagonal import Diagonal
 
 FactorKind = Literal["dense", "diagonal"]
+FactorChoice = Literal["auto", "dense", "diagonal"]
 
 
 MANY = 300
 """coordinates above which correlations are not learned unless they are asked for"""
 
 
-def dense_up_to(n: int) -> FactorKind:
-    """The kind of factor for n coordinates: "dense" up to 300."""
-    return "dense" if n <= MANY else "diagonal"
+def kind_for(choice: FactorChoice, n: int) -> FactorKind:
+    """The kind of factor that is meant for n coordinates: "auto" is "dense" up to 300."""
+    return choice if choice != "auto" else "dense" if n <= MANY else "diagonal"
 
 
 def isotropic(n: int, scale: Any, kind: FactorKind = "diagonal") -> Cholesky | Diagonal:

@@ -1,11 +1,12 @@
 """What a run does: stages that act on an engine and hand over what they learned."""
 
 from abc import abstractmethod
-from typing import Any, Literal
+from typing import Any
 
 import equinox as eqx
 from jaxtyping import Array, Float, Key, PyTree, UInt
 
+from gadabout.factors import FactorChoice
 from gadabout.sampler import Learned, Sampler, State
 
 
@@ -87,7 +88,7 @@ class Descend(AbstractStage):
         factor: the kind of factor that is fitted; "auto" is "dense" up to 300 coordinates.
     """
 
-    factor: Literal["auto", "dense", "diagonal"] = eqx.field(static=True, default="auto")
+    factor: FactorChoice = eqx.field(static=True, default="auto")
 
     def begin(self, engine, warm):
         return warm
