@@ -8,6 +8,7 @@ from arviz_stats.base.array import array_stats
 
 import gadabout as gad
 from gadabout.driver.descend import descend, land
+from gadabout.schedule.choose import doubtful
 from gadabout.target import Target
 
 N = 20
@@ -92,3 +93,21 @@ def test_the_default_plan_learns_a_regression_in_raw_units_in_a_few_iterations(x
     for values, truth, sd in ((draws, 0, 1), (draws**2, 1, np.sqrt(2))):
         ess = array_stats.ess(np.ascontiguousarray(values.T.reshape(n, 16, 250)))
         assert (np.abs(values.mean(0) - truth) < 5 * sd / np.sqrt(ess)).all()
+
+
+@pytest.mark.parametrize(
+    ("bug", "doubt"), [("none", False), ("diverges", True), ("lags", True), ("apart", True), ("frozen", True)]
+)
+def test_what_gives_cause_for_doubt(bug, doubt):
+    """Independent draws (t, chains, n) give none; each planted fault does."""
+    draws = np.random.default_rng(0).normal(size=(100, 16, 3))
+    stats = {"acceptance_rate": np.full((100, 16), 0.8), "diverging": np.zeros((100, 16), bool)}
+    if bug == "diverges":
+        stats["diverging"][:2, 0] = True
+    if bug == "lags":
+        stats["acceptance_rate"][:, 3] = 0.1
+    if bug == "apart":
+        draws[:, 5, 1] += 3
+    if bug == "frozen":
+        draws[:, :, 2] = draws[0, :, 2]
+    assert doubtful(draws, stats) is doubt
