@@ -28,7 +28,7 @@ VARIANTS: dict[str, Callable[[], Sampler | Plan]] = {
 def measure(
     problem: targets.Problem, sampler: Sampler | Plan, num_chains: int, num_draws: int, seed: int
 ) -> dict[str, Any]:
-    """One run: its cost, and q, the smallest over coordinates of min(bulk ESS of x, ESS of (x − mean)²)."""
+    """One run: its cost, and its `quality`."""
     tree = sample(
         problem,
         sampler=sampler,
@@ -38,9 +38,7 @@ def measure(
         record=["posterior", "acceptance_rate"],
         progress=False,
     )
-    draws = np.asarray(tree["posterior"]["x"].values)
-    ess = ess_table(draws)
-    q = float(np.min(np.minimum(ess["bulk"], ess["square"])))
+    q, rhat_max = quality(np.asarray(tree["posterior"]["x"].values))
     seconds = tree.attrs["seconds_warmup"] + tree.attrs["seconds_sampling"]
     gradients = tree.attrs["gradient_evaluations"]
     return {
@@ -51,9 +49,19 @@ def measure(
         "q_per_second": q / seconds,
         "gradient_evaluations": gradients,
         "q_per_gradient": q / gradients if gradients else None,
-        "rhat_max": float(np.max(rhat(draws))) if num_chains > 1 else None,
+        "rhat_max": rhat_max,
         "warnings": tree.attrs["warnings"],
     }
+
+
+def quality(draws: np.ndarray) -> tuple[float, float | None]:
+    """q, the smallest over coordinates of min(bulk ESS of x, ESS of (x − mean)²), and the largest R-hat.
+
+    Of draws (chain, draw, n); there is no R-hat of a single chain.
+    """
+    ess = ess_table(draws)
+    q = float(np.min(np.minimum(ess["bulk"], ess["square"])))
+    return q, float(np.max(rhat(draws))) if len(draws) > 1 else None
 
 
 def samplers(

@@ -1,0 +1,109 @@
+"""Seconds from the start of a process to q = 1,000: imports, data, compilation, warm-up and draws.
+
+Each peer has a fresh Python process, twice: with an empty folder of compiled programs (JAX's persistent cache, told to
+keep every program), and then with what the first process left there. It makes as many draws as reach q = 1,000 with a
+fifth to spare, going by its earlier q, as if q grew with the number of draws; the q that it did reach is told, and the
+seconds are as they were, not scaled to q = 1,000. The clock stops where all draws are in the process's memory.
+"""
+
+import json
+import math
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+WANTED, SPARE = 1_000, 1.2
+MOST_DRAWS = 100_000
+"""of each chain; who would need more is not run"""
+
+DRAWN = "drawn"
+"""the line that a process writes when its draws are made"""
+
+
+def enough(row: Mapping[str, Any]) -> int | None:
+    """The draws of each chain for q = 1,000 and a fifth to spare, going by a row of `compare`; None beyond 100,000."""
+    q = row["q"]
+    draws = math.ceil(SPARE * WANTED * row["draws"] / q) if q > 0 else MOST_DRAWS + 1
+    return None if draws > MOST_DRAWS else max(draws, 4)
+
+
+def cold(rows: Sequence[Mapping[str, Any]], repeats: int, data_home: str | Path | None = None) -> list[dict[str, Any]]:
+    """A row for each row of `compare`, who is ready first first: medians over repeats, which are interleaved.
+
+    Raises RuntimeError where a process fails.
+    """
+    found: dict[str, list[list[dict[str, Any]]]] = {row["peer"]: [] for row in rows}
+    for seed in range(1, repeats + 1):
+        for row in rows:
+            draws = enough(row)
+            if draws is None:
+                continue
+            asked = {"target": row["target"], "peer": row["peer"], "draws": draws, "seed": seed}
+            asked |= {"data_home": None if data_home is None else str(data_home)}
+            with TemporaryDirectory(prefix="gadabout-cold-", ignore_cleanup_errors=True) as programs:
+                found[row["peer"]].append([_process(asked, programs) for _ in ("empty", "warm")])
+    cold_rows = [_cold_row(row, found[row["peer"]]) for row in rows]
+    return sorted(cold_rows, key=lambda row: row["warm_seconds"] or math.inf)
+
+
+def _cold_row(row: Mapping[str, Any], runs: Sequence[Sequence[Mapping[str, Any]]]) -> dict[str, Any]:
+    import numpy as np
+
+    cold_row = {"target": row["target"], "peer": row["peer"], "chains": row["chains"], "draws": enough(row)}
+    cold_row |= {"q": float(np.median([run["q"] for pair in runs for run in pair])) if runs else None}
+    for cache, each in zip(("empty", "warm"), zip(*runs, strict=True) if runs else ((), ()), strict=True):
+        seconds = [run["seconds"] for run in each]
+        cold_row[f"{cache}_seconds"] = float(np.median(seconds)) if seconds else None
+        cold_row[f"{cache}_seconds_range"] = [min(seconds), max(seconds)] if seconds else None
+    return cold_row
+
+
+def _process(asked: Mapping[str, Any], programs: str) -> dict[str, Any]:
+    """Seconds from the start of a process to its draws, and their q."""
+    environment = os.environ | {
+        "JAX_ENABLE_X64": "1",
+        "JAX_COMPILATION_CACHE_DIR": programs,
+        "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
+        "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "-1",
+    }
+    command = [sys.executable, "-m", __name__, json.dumps(asked)]
+    with TemporaryDirectory(prefix="gadabout-cold-") as folder:
+        errors = Path(folder) / "stderr"
+        with errors.open("w") as stderr:
+            began = time.perf_counter()
+            process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=stderr, text=True)
+            assert process.stdout is not None
+            with process, process.stdout as lines:
+                drawn = any(line.strip() == DRAWN for line in lines)
+                seconds = time.perf_counter() - began
+                last = lines.read().strip()
+        if process.returncode or not drawn:
+            said = errors.read_text().strip().splitlines() or ["it said nothing"]
+            raise RuntimeError(f"{asked['peer']} on {asked['target']} failed in a process of its own: {said[-1]}")
+    return {"seconds": seconds, "q": float(last)}
+
+
+def main(asked: str) -> None:
+    """What a process does: the draws, the line that says so, and their q."""
+    wanted = json.loads(asked)
+    import warnings
+
+    from gadabout import targets
+    from gadabout.benchmarks.peer_samplers import PEERS
+
+    warnings.simplefilter("ignore")
+    model, peer = targets.model(wanted["target"], wanted["data_home"]), PEERS[wanted["peer"]]
+    drawn = peer.prepare(model, peer.chains, wanted["draws"])(wanted["seed"])
+    print(DRAWN, flush=True)
+    from gadabout.benchmarks.samplers import quality
+
+    print(quality(drawn)[0])
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

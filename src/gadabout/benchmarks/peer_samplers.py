@@ -1,0 +1,177 @@
+"""Today's samplers, each run on a model as its own documentation has it, with the warm-up that its users get.
+
+All start from the same law, the target's own start, drawn anew where the log density or its gradient is not finite.
+BlackJAX and NumPyro advance their chains together in one compiled program of warm-up and draws (a second `MCMC.run` of
+NumPyro alone would compile anew). nutpie runs its chains in threads, as many as there are cores, which call a compiled
+gradient as its own JAX backend does. NumPyro has no default warm-up; it gets the 1,000 iterations of BlackJAX's.
+"""
+
+from collections.abc import Callable, Iterable
+from functools import partial
+from importlib.util import find_spec
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Key
+
+from gadabout.model import AbstractModel
+
+TRIES = 100
+"""how often a start is drawn anew until it is finite"""
+
+Run = Callable[[int], Float[np.ndarray, "chains draws n"]]
+"""A run from a seed to its draws. What it compiles is compiled in its first call alone."""
+
+
+class Peer(NamedTuple):
+    """A way to sample.
+
+    Args:
+        prepare: makes a run of a model, the number of chains, and the draws of each.
+        chains: how many chains its users run.
+        package: what has to be installed; None where it comes with gadabout.
+        on_request: whether it runs only where it is asked for by name.
+    """
+
+    prepare: Callable[[AbstractModel, int, int], Run]
+    chains: int = 4
+    package: str | None = None
+    on_request: bool = False
+
+
+def start(model: AbstractModel, key: Key[Array, ""]) -> Float[Array, " n"]:
+    """Where a chain starts, as in `sample`: the model's own start, drawn anew until it is finite, 100 times at most."""
+
+    def drawn(tries):
+        return model.target.ravel(model.start(jax.random.fold_in(key, tries)))
+
+    def bad(tries):
+        return (tries < TRIES - 1) & ~model.target.at(drawn(tries), order=1).finite
+
+    return drawn(jax.lax.while_loop(bad, lambda tries: tries + 1, 0))
+
+
+def _gadabout(model: AbstractModel, chains: int, draws: int, *, recipe: str) -> Run:
+    from gadabout import algorithms
+    from gadabout.api import sample
+
+    plan, layout = getattr(algorithms, recipe)(), model.layout
+    assert layout is not None
+    settings: dict[str, Any] = {"num_chains": chains, "num_draws": draws, "record": ["posterior"], "progress": False}
+
+    def run(seed):
+        posterior = sample(model, sampler=plan, seed=seed, **settings)["posterior"]
+        return np.concatenate(
+            [np.asarray(posterior[name].values).reshape(chains, draws, -1) for name in layout.names], -1
+        )
+
+    return run
+
+
+def _blackjax(model: AbstractModel, chains: int, draws: int, *, dense: bool) -> Run:
+    import blackjax
+
+    log_density = model.target.log_density
+    warmup: Any = blackjax.window_adaptation(blackjax.nuts, log_density, is_mass_matrix_diagonal=not dense)
+
+    def chain(key):
+        start_key, warmup_key, draw_key = jax.random.split(key, 3)
+        (state, parameters), _ = warmup.run(warmup_key, start(model, start_key))
+        step: Any = blackjax.nuts(log_density, **parameters).step
+
+        def one(state, key):
+            state, _ = step(key, state)
+            return state, state.position
+
+        return jax.lax.scan(one, state, jax.random.split(draw_key, draws))[1]
+
+    return _compiled(lambda key: jax.vmap(chain)(jax.random.split(key, chains)))
+
+
+def _numpyro(model: AbstractModel, chains: int, draws: int, *, dense: bool) -> Run:
+    from numpyro.infer import MCMC, NUTS  # pyright: ignore[reportMissingImports]
+
+    def potential(x):
+        return -model.target.log_density(x)
+
+    def whole(key):
+        start_key, run_key = jax.random.split(key)
+        positions = jax.vmap(partial(start, model))(jax.random.split(start_key, chains))
+        kernel = NUTS(potential_fn=potential, dense_mass=dense)
+        mcmc = MCMC(
+            kernel,
+            num_warmup=1_000,
+            num_samples=draws,
+            num_chains=chains,
+            chain_method="vectorized",
+            progress_bar=False,
+        )
+        mcmc.run(run_key, init_params=positions)
+        return mcmc.get_samples(group_by_chain=True)
+
+    return _compiled(whole)
+
+
+def _nutpie(model: AbstractModel, chains: int, draws: int, *, adaptation: str) -> Run:
+    import nutpie  # pyright: ignore[reportMissingImports]
+    from nutpie.compiled_pyfunc import from_pyfunc  # pyright: ignore[reportMissingImports]
+
+    assert model.layout is not None
+    n, value_and_grad = model.layout.dim, jax.jit(jax.value_and_grad(model.target.log_density))
+    drawn = jax.jit(lambda seed: start(model, jax.random.key(seed)))
+
+    def log_density(x):
+        value, gradient = value_and_grad(x)
+        return float(value), np.asarray(gradient, np.float64)
+
+    made = from_pyfunc(
+        n,
+        make_logp_fn=lambda: log_density,
+        make_expand_fn=lambda *_: lambda x: {"x": np.array(x)},
+        expanded_dtypes=[np.dtype("float64")],
+        expanded_shapes=[(n,)],
+        expanded_names=["x"],
+        make_initial_point_fn=lambda seed: np.asarray(drawn(jnp.uint32(seed % 2**32)), np.float64),
+    )
+    settings = {"draws": draws, "chains": chains, "adaptation": adaptation, "progress_bar": False, "save_warmup": False}
+    return lambda seed: nutpie.sample(made, seed=seed, **settings).posterior["x"].values
+
+
+def _compiled(whole: Callable[[Any], Array]) -> Run:
+    """A run of a function of a key, one program."""
+    program = jax.jit(whole)
+    return lambda seed: np.asarray(program(jax.random.key(seed)))
+
+
+PEERS: dict[str, Peer] = {
+    "gadabout": Peer(partial(_gadabout, recipe="default"), chains=16),
+    "gadabout-nuts": Peer(partial(_gadabout, recipe="nuts"), chains=16, on_request=True),
+    "blackjax": Peer(partial(_blackjax, dense=False), package="blackjax"),
+    "blackjax-dense": Peer(partial(_blackjax, dense=True), package="blackjax"),
+    "numpyro": Peer(partial(_numpyro, dense=False), package="numpyro"),
+    "numpyro-dense": Peer(partial(_numpyro, dense=True), package="numpyro"),
+    "nutpie": Peer(partial(_nutpie, adaptation="diag"), package="nutpie"),
+    "nutpie-low-rank": Peer(partial(_nutpie, adaptation="low_rank"), package="nutpie"),
+}
+"""NUTS with a diagonal metric where the name says no more; `gadabout` is its default plan."""
+
+
+def choose(asked: Iterable[str]) -> tuple[list[str], list[str]]:
+    """The peers to run, those asked for or else all, and the packages for want of which some are left out.
+
+    Raises ValueError for an unknown name, ImportError where the package of a peer that is asked for is not installed.
+    """
+    asked = list(dict.fromkeys(asked))
+    unknown = [name for name in asked if name not in PEERS]
+    if unknown:
+        raise ValueError(f"--peer: no peer is called {unknown[0]!r}; choose one of {', '.join(PEERS)}")
+    lacking = {name: peer.package for name, peer in PEERS.items() if peer.package and not find_spec(peer.package)}
+    for name in asked:
+        if name in lacking:
+            raise ImportError(
+                f'--peer {name} needs {lacking[name]}, which is not installed: pip install "gadabout[peers]"'
+            )
+    names = asked or [name for name, peer in PEERS.items() if not peer.on_request and name not in lacking]
+    return names, [] if asked else sorted(set(lacking.values()))

@@ -1,0 +1,110 @@
+"""`gadabout bench peers`: the default beside today's samplers."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from gadabout.cli.counts import whole
+from gadabout.cli.errors import CliError
+from gadabout.cli.measurements import in_float64, save, show_table
+
+
+def peers(
+    targets: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[TARGET]…", help="Names of `gadabout list`; seven of the paper's if none."),
+    ] = None,
+    peer: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help="A sampler, given once for each: gadabout, gadabout-nuts, blackjax, …"),
+    ] = None,
+    draws: Annotated[
+        int, typer.Option(parser=whole("--draws", 4), metavar="N", help="Draws kept of each chain.")
+    ] = 1_000,
+    repeats: Annotated[int, typer.Option(parser=whole("--repeats", 1), metavar="N", help="Repeats, interleaved.")] = 5,
+    cold: Annotated[
+        bool, typer.Option("--cold", help="Also seconds from the start of a process to q = 1,000, compilation counted.")
+    ] = False,
+    data_home: Annotated[Path | None, typer.Option(metavar="DIR", help="Folder of data files.")] = None,
+    json_file: Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Save the figures as JSON.")] = None,
+) -> None:
+    """The default beside BlackJAX, NumPyro and nutpie: q, the smallest of bulk ESS and ESS of (x - mean)^2, per second.
+
+    q per second counts warm-up and draws, compilation apart; its ratio is to the best of the other programs. gadabout
+    has 16 chains, the others 4. "wrong" stands where a known mean or variance is missed by 5 standard errors. The
+    packages come with `pip install "gadabout[peers]"`.
+    """
+    in_float64(json_file)
+    from gadabout.benchmarks.peer_cold import cold as measure_cold
+    from gadabout.benchmarks.peer_samplers import choose
+    from gadabout.benchmarks.peers import TARGETS, compare
+    from gadabout.cli.progress import working
+
+    rows, cold_rows = [], []
+    try:
+        names, lacking = choose(peer or [])
+        if lacking:
+            print(f'left out, not installed: {", ".join(lacking)}; pip install "gadabout[peers]"')
+        for name in targets or TARGETS:
+            with working(f"peers on {name}", True):
+                found = compare(name, names, draws, repeats, data_home)
+            _show(name, found, repeats)
+            rows += found
+            if cold:
+                with working(f"peers on {name}, from the start of a process", True):
+                    cold_rows += (slow := measure_cold(found, repeats, data_home))
+                _show_cold(name, slow, repeats)
+            save([*rows, *cold_rows], json_file)
+    except (ValueError, RuntimeError, ImportError, OSError) as error:
+        raise CliError(str(error)) from error
+    _show_overall(rows)
+
+
+def _show(name: str, rows: list[dict[str, Any]], repeats: int) -> None:
+    headings = ("peer", "q", "q/s (range)", "ratio", "compile s", "run s", "R-hat")
+    title = f"{name}: {rows[0]['draws']} draws of each chain, warm-up counted, median of {repeats}"
+    show_table(title, headings, map(_cells, rows))
+
+
+def _cells(row: dict[str, Any]) -> tuple[str, ...]:
+    low, high = row["q_per_second_range"]
+    r_hat = "" if row["rhat_max"] is None else f"{row['rhat_max']:.3f}"
+    return (
+        row["peer"],
+        f"{row['q']:,.0f}",
+        f"{_short(row['q_per_second'])} ({_short(low)}–{_short(high)})",
+        "" if row["ratio"] is None else f"{row['ratio']:.2f}",
+        f"{row['compile_seconds']:.1f}",
+        f"{row['seconds']:.2f}",
+        f"{r_hat} wrong" if row["right"] is False else r_hat,
+    )
+
+
+def _short(number: float) -> str:
+    """A number with thousands as k, from ten of them on."""
+    return f"{number:,.0f}" if number < 9_999.5 else f"{number / 1000:,.1f}k"
+
+
+def _show_cold(name: str, rows: list[dict[str, Any]], repeats: int) -> None:
+    headings = ("peer", "draws", "q", "s, nothing compiled", "s, all compiled")
+    title = f"{name}: from the start of a process to q = 1,000, median of {repeats}"
+    show_table(title, headings, map(_cold_cells, rows))
+
+
+def _cold_cells(row: dict[str, Any]) -> tuple[str, ...]:
+    if row["q"] is None:
+        return (row["peer"], "too many", "", "", "")
+    spans = [(row[f"{cache}_seconds"], *row[f"{cache}_seconds_range"]) for cache in ("empty", "warm")]
+    seconds = [f"{middle:.1f} ({low:.1f}–{high:.1f})" for middle, low, high in spans]
+    return (row["peer"], f"{row['draws']:,}", f"{row['q']:,.0f}", *seconds)
+
+
+def _show_overall(rows: list[dict[str, Any]]) -> None:
+    from gadabout.benchmarks.peers import overall
+
+    mean, count, wrong = overall(rows)
+    if mean is not None:
+        print(f"gadabout's q/s over the best peer's, geometric mean (targets: {count}): {mean:.2f}")
+    if wrong:
+        print(f"gadabout is wrong, and left out of the mean, on: {', '.join(wrong)}")
