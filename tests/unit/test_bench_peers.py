@@ -29,15 +29,15 @@ def row(peer, speed, right: bool | None = None, target="t"):
 
 
 def test_summary_of_runs():
-    found = peers.summary("nutpie", [run(1.0, 100.0, 1.01), run(3.0, 900.0, 1.04), run(2.0, 400.0, 1.02)])
-    assert (found["q"], found["seconds"], found["chains"]) == (400, 2, 4)
+    found = peers.summary([run(1.0, 100.0, 1.01), run(3.0, 900.0, 1.04), run(2.0, 400.0, 1.02)])
+    assert (found["q"], found["seconds"]) == (400, 2)
     assert (found["q_per_second"], found["q_per_second_range"]) == (200, [100, 300])
     assert (found["compile_seconds"], found["rhat_max"], found["right"]) == (6, 1.04, None)
 
 
 @pytest.mark.parametrize(("verdicts", "right"), [([True, True], True), ([True, False], False), ([None, None], None)])
 def test_right_in_every_run(verdicts, right):
-    assert peers.summary("nutpie", [run(1.0, 1.0, right=each) for each in verdicts])["right"] is right
+    assert peers.summary([run(1.0, 1.0, right=each) for each in verdicts])["right"] is right
 
 
 def test_ratio_is_to_the_best_of_others_that_is_not_wrong():
@@ -112,6 +112,7 @@ def test_missing_packages(monkeypatch, capsys):
         (["--peer", "stan"], ["stan", "blackjax-dense"]),
         (["nowhere", "--peer", "gadabout"], ["nowhere"]),
         (["--draws", "3"], ["--draws", "at least 4"]),
+        (["--chains", "1"], ["--chains", "at least 2"]),
         (["--repeats", "0"], ["--repeats", "at least 1"]),
     ],
 )
@@ -124,13 +125,14 @@ def test_refusals(arguments, words):
 def test_side_by_side(tmp_path):
     """Two programs on a small target, and their rows."""
     names = ["--peer", "gadabout", "--peer", "blackjax"]
-    arguments = ["bench", "peers", "correlated-2d", *names, "--draws", "100", "--repeats", "2"]
+    arguments = ["bench", "peers", "correlated-2d", *names, "--chains", "8", "--draws", "100", "--repeats", "2"]
     result = CliRunner().invoke(app, [*arguments, "--json", str(tmp_path / "rows.json")])
     assert result.exit_code == 0, result.output
     assert "geometric mean (targets: 1)" in result.output
     rows = {row["peer"]: row for row in json.loads((tmp_path / "rows.json").read_text())}
     assert set(rows) == {"gadabout", "blackjax"}
     for each in rows.values():
+        assert each["chains"] == 8
         assert [one["seed"] for one in each["runs"]] == [1, 2]
         assert each["runs"][0]["q"] != each["runs"][1]["q"]
     assert rows["gadabout"]["ratio"] == rows["gadabout"]["q_per_second"] / rows["blackjax"]["q_per_second"]
@@ -174,7 +176,7 @@ def test_a_run_that_compiles_is_made_again():
 
 
 def test_a_process_of_its_own(tmp_path):
-    asked = {"target": "correlated-2d", "peer": "blackjax", "draws": 20, "seed": 1, "data_home": None}
+    asked = {"target": "correlated-2d", "peer": "blackjax", "chains": 4, "draws": 20, "seed": 1, "data_home": None}
     found = peer_cold._process(asked, str(tmp_path))
     assert found["q"] > 0
     assert found["seconds"] > 0

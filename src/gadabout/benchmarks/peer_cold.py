@@ -43,7 +43,7 @@ def cold(rows: Sequence[Mapping[str, Any]], repeats: int, data_home: str | Path 
             draws = enough(row)
             if draws is None:
                 continue
-            asked = {"target": row["target"], "peer": row["peer"], "draws": draws, "seed": seed}
+            asked = {key: row[key] for key in ("target", "peer", "chains")} | {"draws": draws, "seed": seed}
             asked |= {"data_home": None if data_home is None else str(data_home)}
             with TemporaryDirectory(prefix="gadabout-cold-", ignore_cleanup_errors=True) as programs:
                 found[row["peer"]].append([_process(asked, programs) for _ in ("empty", "warm")])
@@ -98,7 +98,7 @@ def main(asked: str) -> None:
 
     warnings.simplefilter("ignore")
     model, peer = targets.model(wanted["target"], wanted["data_home"]), PEERS[wanted["peer"]]
-    drawn = peer.prepare(model, peer.chains, wanted["draws"])(wanted["seed"])
+    drawn = peer.prepare(model, wanted["chains"], wanted["draws"])(wanted["seed"])
     print(DRAWN, flush=True)
     from gadabout.benchmarks.samplers import quality
 

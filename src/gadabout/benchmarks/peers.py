@@ -31,21 +31,30 @@ MOST_ERRORS = 5
 
 
 def compare(
-    name: str, peers: Sequence[str], draws: int, repeats: int, data_home: str | Path | None = None
+    name: str,
+    peers: Sequence[str],
+    draws: int,
+    repeats: int,
+    data_home: str | Path | None = None,
+    chains: int | None = None,
 ) -> list[dict[str, Any]]:
     """A row for each peer on one target, the fastest first; repeats, one for each seed, are interleaved.
+
+    `chains` takes the place of each peer's own number of chains.
 
     Raises as `targets.load` does.
     """
     model = targets.model(name, data_home)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # whether the draws are good is in the rows
-        runs = {peer: PEERS[peer].prepare(model, PEERS[peer].chains, draws) for peer in peers}
+        numbers = {peer: chains or PEERS[peer].chains for peer in peers}
+        runs = {peer: PEERS[peer].prepare(model, numbers[peer], draws) for peer in peers}
         found: dict[str, list[dict[str, Any]]] = {peer: [] for peer in peers}
         for seed in range(1, repeats + 1):
             for peer, run in runs.items():
                 found[peer].append(_measured(model, run, seed))
-    return ranked([{"target": name, "draws": draws, **summary(peer, found[peer])} for peer in peers])
+    settings = {peer: {"target": name, "peer": peer, "chains": numbers[peer], "draws": draws} for peer in peers}
+    return ranked([{**settings[peer], **summary(found[peer])} for peer in peers])
 
 
 @cache
@@ -87,16 +96,14 @@ def _measured(model: AbstractModel, run: Run, seed: int) -> dict[str, Any]:
     }
 
 
-def summary(peer: str, runs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """A peer's row: medians over runs, the range of q per second, the worst R-hat, and the runs themselves.
+def summary(runs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """A peer's figures: medians over runs, the range of q per second, the worst R-hat, and the runs themselves.
 
     `compile_seconds` is the largest of any run; `right` is None where no truth is known.
     """
     seconds, q, speed, r_hat = ([run[key] for run in runs] for key in ("seconds", "q", "q_per_second", "rhat_max"))
     verdicts = [run["right"] for run in runs]
     return {
-        "peer": peer,
-        "chains": PEERS[peer].chains,
         "q": float(np.median(q)),
         "seconds": float(np.median(seconds)),
         "q_per_second": float(np.median(speed)),

@@ -19,6 +19,15 @@ def peers(
         list[str] | None,
         typer.Option(metavar="NAME", help="A sampler, given once for each: gadabout, gadabout-nuts, blackjax, …"),
     ] = None,
+    chains: Annotated[
+        int | None,
+        typer.Option(
+            parser=whole("--chains", 2),
+            metavar="N",
+            help="Chains of every peer.",
+            show_default="16 of gadabout, 4 of the others",
+        ),
+    ] = None,
     draws: Annotated[
         int, typer.Option(parser=whole("--draws", 4), metavar="N", help="Draws kept of each chain.")
     ] = 1_000,
@@ -31,9 +40,9 @@ def peers(
 ) -> None:
     """The default beside BlackJAX, NumPyro and nutpie: q, the smallest of bulk ESS and ESS of (x - mean)^2, per second.
 
-    q per second counts warm-up and draws, compilation apart; its ratio is to the best of the other programs. gadabout
-    has 16 chains, the others 4. "wrong" stands where a known mean or variance is missed by 5 standard errors. The
-    packages come with `pip install "gadabout[peers]"`.
+    q per second counts warm-up and draws, compilation apart; its ratio is to the best of the other programs. "wrong"
+    stands where a known mean or variance is missed by 5 standard errors. The packages come with `pip install
+    "gadabout[peers]"`.
     """
     in_float64(json_file)
     from gadabout.benchmarks.peer_cold import cold as measure_cold
@@ -48,7 +57,7 @@ def peers(
             print(f'left out, not installed: {", ".join(lacking)}; pip install "gadabout[peers]"')
         for name in targets or TARGETS:
             with working(f"peers on {name}", True):
-                found = compare(name, names, draws, repeats, data_home)
+                found = compare(name, names, draws, repeats, data_home, chains)
             _show(name, found, repeats)
             rows += found
             if cold:
