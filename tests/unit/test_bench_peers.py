@@ -138,6 +138,14 @@ def test_side_by_side(tmp_path):
     assert rows["gadabout"]["ratio"] == rows["gadabout"]["q_per_second"] / rows["blackjax"]["q_per_second"]
 
 
+def test_a_failure_leaves_the_rows_before_it(tmp_path):
+    names = ["correlated-2d", "nowhere", "--peer", "blackjax", "--draws", "20", "--repeats", "1"]
+    result = CliRunner().invoke(app, ["bench", "peers", *names, "--json", str(tmp_path / "rows.json")])
+    assert result.exit_code == 2
+    assert "nowhere" in result.stderr
+    assert [row["target"] for row in json.loads((tmp_path / "rows.json").read_text())] == ["correlated-2d"]
+
+
 @pytest.mark.parametrize("name", ["gadabout", "blackjax-dense", "numpyro", "nutpie-low-rank"])
 def test_only_the_first_run_of_a_seed_compiles(name):
     peer, seen = peer_samplers.PEERS[name], peers.compilations()

@@ -64,9 +64,11 @@ def peers(
                 with working(f"peers on {name}, from the start of a process", True):
                     cold_rows += (slow := measure_cold(found, repeats, data_home))
                 _show_cold(name, slow, repeats)
-            save([*rows, *cold_rows], json_file)
     except (ValueError, RuntimeError, ImportError, OSError) as error:
         raise CliError(str(error)) from error
+    finally:
+        if rows:  # those of the targets before a failure too
+            save([*rows, *cold_rows], json_file)
     _show_overall(rows)
 
 
