@@ -129,6 +129,15 @@ def samplers():
         "block": gad.cycle(gad.block(gad.rwm(step_size=0.9), [0, 1]), gad.block(gad.rwm(step_size=1.0), [2])),
         "gibbs": gad.mix(gad.gibbs(two_coordinates), gad.rwm(step_size=0.9)),
         "split-hmc": gad.split_hmc(step_size=0.6),
+        "independence-and-local": gad.algorithms.local_global(
+            gad.mala(step_size=0.84), gad.proposals.StudentT(centre, width, jnp.asarray(5.0))
+        ),
+        "independence-leaning-and-local": gad.algorithms.local_global(
+            gad.rwm(step_size=0.9),
+            gad.proposals.ScaleMixture(
+                centre, width, gad.proposals.Skew(0.1 * centre, 1 + 0.1 * centre, 0.4 * centre), jnp.full(6, 1 / 6)
+            ),
+        ),
         # the No-U-Turn sampler, alone and as a part
         "nuts": gad.nuts("dense", step_size=0.9, max_depth=2, warmup_max_depth=3),
         "cycle-nuts": gad.cycle(

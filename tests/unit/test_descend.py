@@ -8,7 +8,7 @@ from arviz_stats.base.array import array_stats
 
 import gadabout as gad
 from gadabout.driver.descend import descend, land
-from gadabout.schedule.choose import doubtful
+from gadabout.schedule.judge import seen
 from gadabout.target import Target
 
 N = 20
@@ -110,4 +110,4 @@ def test_what_gives_cause_for_doubt(bug, doubt):
         draws[:, 5, 1] += 3
     if bug == "frozen":
         draws[:, :, 2] = draws[0, :, 2]
-    assert doubtful(draws, stats) is doubt
+    assert bool(seen(draws, stats)["doubt"]) is doubt

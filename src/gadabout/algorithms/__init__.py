@@ -14,6 +14,7 @@ from gadabout.algorithms.gibbs import gibbs
 from gadabout.algorithms.haario import haario, haario_scaled
 from gadabout.algorithms.hmc import hmc
 from gadabout.algorithms.independence import independence
+from gadabout.algorithms.local_global import local_global
 from gadabout.algorithms.mala import mala
 from gadabout.algorithms.metropolis_hastings import metropolis_hastings
 from gadabout.algorithms.mixture import mixture_independence, mixture_walk
@@ -62,6 +63,7 @@ PYTHON_RECIPES: dict[str, Callable[..., Sampler]] = {
     "cycle": cycle,
     "mix": mix,
     "block": block,
+    "local-global": local_global,
     "ula": ula,
     "sgld": sgld,
     "psgld": psgld,
@@ -89,6 +91,7 @@ __all__ = [
     "haario_scaled",
     "hmc",
     "independence",
+    "local_global",
     "mala",
     "metropolis_hastings",
     "mix",

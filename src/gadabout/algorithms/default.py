@@ -1,34 +1,48 @@
-"""The plan that starts anywhere: descend to the typical set, fit a Gaussian quickly, draw by split HMC or NUTS."""
+"""The plan that starts anywhere: descend to the typical set, fit a Gaussian quickly, choose the move by evidence."""
 
+from typing import Literal
+
+from gadabout.algorithms.local_global import local_global
 from gadabout.algorithms.nuts import nuts
 from gadabout.algorithms.split_hmc import fitted_gaussian, split_hmc
+from gadabout.checks import check_one_of
 from gadabout.factors import FactorChoice
-from gadabout.schedule import Chosen, Descend, Draw, Learn, Plan, Rest, Search, Trust
+from gadabout.schedule import Chosen, Descend, Draw, Judge, Learn, Plan, Rest, Search
+
+MOVES = {"auto": None, "nuts": "sturdy", "split-hmc": "local", "independence": "independence"}
 
 
-def default(factor: FactorChoice = "auto", *, target_acceptance: float = 0.8) -> Plan:
-    """Starts anywhere and learns in a few dozen iterations, from all chains together; give it 16 chains or more.
+def default(
+    factor: FactorChoice = "auto",
+    *,
+    move: Literal["auto", "nuts", "split-hmc", "independence"] = "auto",
+    target_acceptance: float = 0.8,
+) -> Plan:
+    """Starts anywhere, learns in a few dozen iterations from all chains together, and chooses how to draw.
 
     Every chain walks up its log density to the typical set. The ends of the paths give a first Gaussian, short windows
-    of split HMC better ones, until fits agree, for half of `num_warmup` iterations at the most. Then 100 iterations are
-    looked at. Where they give no cause for doubt (see `schedule.Trust`), split HMC makes the draws; else NUTS with a
-    target acceptance of 0.95 learns for the other half, from that Gaussian, and makes them.
+    of split HMC better ones, until fits agree, for half of `num_warmup` iterations at the most. Then some iterations
+    are looked at (see `schedule.Judge`). Where they give cause for doubt, NUTS with a target acceptance of 0.95 learns
+    for the other half, from that Gaussian, and makes the draws. Else split HMC does, or, where the Gaussian fits so
+    well that they promise more for their cost, independence proposals with a move of split HMC in every 32.
 
     Args:
         factor: "dense" fits a covariance, "diagonal" standard deviations; "auto" the first up to 300 coordinates.
+        move: what makes the draws, if it is not to be chosen by the evidence.
         target_acceptance: that of a whole trajectory of split HMC, in (0, 1).
 
     Raises:
         ValueError: if a setting is out of range.
     """
-    quick = split_hmc(factor, target_acceptance=target_acceptance)
-    sturdy = nuts(factor, target_acceptance=0.95)
+    named = MOVES[check_one_of("move", move, tuple(MOVES))]
+    local = split_hmc(factor, target_acceptance=target_acceptance)
+    sturdy, independence = nuts(factor, target_acceptance=0.95), local_global(local)
     stages = (
         Search(),
         Descend(factor),
-        Learn(quick, share=0.5),
-        Trust(quick, fitted_gaussian),
-        Chosen((Learn(sturdy, share=0.5), Rest())),
-        Chosen((Draw(sturdy), Draw(quick))),
+        Learn(local, share=0.5),
+        Judge(local, fitted_gaussian, named),
+        Chosen((Learn(sturdy, share=0.5), Rest(), Rest())),
+        Chosen((Draw(sturdy), Draw(local), Draw(independence))),
     )
     return Plan(stages, "default")

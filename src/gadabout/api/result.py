@@ -63,6 +63,7 @@ def to_datatree(engine: Engine, ending: Ending, model: AbstractModel, attributes
         "sampler_settings": settings_of(sampler),
         **attributes,
         **said,
+        **({"choice": engine.evidence} if engine.evidence else {}),
         **{f"seconds_{name}": seconds for name, seconds in account.seconds.items()},
         "gradient_evaluations": account.gradient_evaluations,
         "ending": type(ending).__name__.lower(),

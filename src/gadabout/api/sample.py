@@ -1,6 +1,7 @@
 """The front door: one call from a model to draws."""
 
 import os
+import sys
 import time
 import warnings
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -140,7 +141,10 @@ def sample(
     if isinstance(ending, Interrupted) and engine.pipeline.account.iterations == 0:
         raise KeyboardInterrupt
     account = {"seed": seed, **_plain(settings, adapt), "seconds_total": time.perf_counter() - began}
-    return _told(to_datatree(engine, ending, model, account), ending, engine.pipeline.cause, destination)
+    tree = to_datatree(engine, ending, model, account)
+    if progress and "why" in engine.evidence:
+        print(f"gadabout draws by {engine.evidence['why']}", file=sys.stderr)
+    return _told(tree, ending, engine.pipeline.cause, destination)
 
 
 def _told(tree: "xr.DataTree", ending: Ending, cause: Exception | None, destination: Path | None) -> "xr.DataTree":

@@ -83,6 +83,7 @@ def totals(tree: xr.DataTree, summary: Summary) -> list[str]:
         f"acceptance {summary.acceptance_rate:.2f} · max R-hat {rhat_max} · {gradients:,} gradient evaluations",
         f"ESS (min / median / max): {ess}",
         f"{times} · {per_second:,.0f} ESS/s (min bulk)",
+        *([f"draws by {tree.attrs['choice']['why']}"] if "why" in tree.attrs.get("choice", {}) else []),
         *([f"--until is met after {summary.draws.shape[1]:,} draws of each chain"] if early else []),
     ]
 

@@ -1,6 +1,7 @@
 """How good the draws are: what well-kept libraries lack, and one table of what they give."""
 
 from gadabout.diagnostics.functions import diagnose, evaluate, positions
+from gadabout.diagnostics.importance_weights import independence_efficiency, pareto_k
 from gadabout.diagnostics.initial_monotone import initial_monotone_ess
 from gadabout.diagnostics.summary import ess_table, judged, mean_ess, rhat, spread, square_ess
 
@@ -8,9 +9,11 @@ __all__ = [
     "diagnose",
     "ess_table",
     "evaluate",
+    "independence_efficiency",
     "initial_monotone_ess",
     "judged",
     "mean_ess",
+    "pareto_k",
     "positions",
     "rhat",
     "spread",

@@ -48,8 +48,12 @@ def look(
     """Iterations with θ standing still: positions (t, num_chains, n), and statistics."""
     drawing = sampler.drawing()
     recorded = services.records.shapes(drawing, services.target, run, False, False)
-    fields = tuple(dict.fromkeys((*recorded, loop.POSITION, "acceptance_rate")))  # the program that draws, mostly
+    fields = tuple(dict.fromkeys((*recorded, loop.POSITION, "acceptance_rate", "lp")))  # the program that draws, mostly
+    segment = Segment("choose", 0, 0, 0, False, True)
+    run, _ = services.pipeline.send(drawing, run, segment, 0, fields, 1)
+    services.pipeline.clock("compile")
     run, seen = _ahead(services, drawing, run, num_iterations, False, fields)
+    services.pipeline.clock("warmup")
     return run, seen.pop(loop.POSITION), seen
 
 

@@ -1,7 +1,7 @@
 """A run as plain arrays and JSON, from which it goes on to the same bits."""
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import equinox as eqx
@@ -15,12 +15,13 @@ FORMAT = 1
 
 @dataclass(frozen=True)
 class Cursor:
-    """Where a run stands: the stage, iterations done of it, iterations since the run's start, and what was chosen."""
+    """Where a run stands: the stage, iterations done of it and since the run's start; what was chosen, and why."""
 
     stage: int = 0
     done: int = 0
     t: int = 0
     choice: int = 0
+    evidence: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

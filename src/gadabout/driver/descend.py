@@ -8,6 +8,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key
 
 from gadabout.adaptations.estimators import GeometricMean, Moments
+from gadabout.driver.programs import program
 from gadabout.factors import FactorKind, isotropic
 from gadabout.sampler import Learned
 from gadabout.target import Point, Target
@@ -92,7 +93,7 @@ def descend(target: Target, x: Float[Array, " n"], most_turns: Any = MOST_TURNS)
     return jax.lax.while_loop(underway, turn, begin)
 
 
-@eqx.filter_jit
+@program
 def land(
     target: Target,
     positions: Float[Array, "chains n"],

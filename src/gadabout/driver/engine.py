@@ -62,7 +62,7 @@ class Engine(Services):
         self.start_key, self.stream = jax.random.split(key)
         began = time.perf_counter() if began is None else began
         self.pipeline = Pipeline(self.target, settings, records, observers, began, feed)
-        self.stage, self.done, self.choice = 0, 0, 0
+        self.stage, self.done, self.choice, self.evidence = 0, 0, 0, {}
         self.progress: PyTree = None
 
     def drive(self, checkpoint: Checkpoint | None = None) -> Ending:
@@ -95,7 +95,7 @@ class Engine(Services):
 
     def checkpoint(self) -> Checkpoint:
         """The run as it stands between two pieces of work, in copies."""
-        cursor = Cursor(self.stage, self.done, self.pipeline.t, self.choice)
+        cursor = Cursor(self.stage, self.done, self.pipeline.t, self.choice, dict(self.evidence))
         return take(self.progress, cursor, self._account(), self.fingerprint)
 
     def _account(self) -> Account:
@@ -145,9 +145,12 @@ class Engine(Services):
         if self.pipeline.feed is not None:
             self.pipeline.feed.go_on(cursor.t)
         self.stage, self.done, self.pipeline.t, self.choice = cursor.stage, cursor.done, cursor.t, cursor.choice
+        self.evidence = dict(cursor.evidence)
         self.pipeline.account = replace(account, seconds=dict(account.seconds))
         progress = checkpoint.progress(Skeleton(self).progress_of(cursor.stage))
-        self.progress = loop.lay(progress, self.settings.mesh) if isinstance(progress, loop.Run) else progress
+        is_run = lambda part: isinstance(part, loop.Run)
+        lay = lambda part: loop.lay(part, self.settings.mesh) if is_run(part) else part
+        self.progress = jax.tree.map(lay, progress, is_leaf=is_run)
 
     def _compile(self) -> None:
         """Compiles what a stage will run, and those after it with its sampler, without moving a chain."""

@@ -11,6 +11,7 @@ from jax.sharding import PartitionSpec as P
 from jaxtyping import Array, Bool, Float, Int, Key, PyTree, UInt
 
 from gadabout.adaptations import PerChain, Pool
+from gadabout.driver.programs import program
 from gadabout.sampler import Sampler, State
 from gadabout.schedule import Warm
 from gadabout.target import Target
@@ -44,7 +45,7 @@ class Tally(eqx.Module):
     """whether the position at the chunk's end is finite"""
 
 
-@eqx.filter_jit
+@program
 def start(sampler: Sampler, target: Target, warm: Warm, pooled: bool) -> Run:
     """A run of a sampler from where the stage before has left the chains, and with what it learned."""
     by_pool = lambda leaf: leaf[None] if pooled else leaf[:, None]
@@ -52,27 +53,27 @@ def start(sampler: Sampler, target: Target, warm: Warm, pooled: bool) -> Run:
     return Run(state, by_pool(warm.chain_keys.reshape(-1)), warm.t)
 
 
-@eqx.filter_jit
+@program
 def positions(pools: State) -> Float[Array, "chains n"]:
     """Where the chains of all pools stand."""
     x = jax.vmap(lambda pool: pool.position)(pools)
     return x.reshape(-1, x.shape[-1])
 
 
-@eqx.filter_jit(donate="all-except-first")
+@program(donate="all-except-first")
 def end_window(sampler: Sampler, run: Run, ending: PyTree) -> Run:
     """A run where windows of the adaptation end, in every pool; where `ending` is False throughout it only compiles."""
     pools = eqx.filter_vmap(lambda pool: sampler.end_window(pool, ending))(run.pools)
     return Run(pools, run.chain_keys, run.t)
 
 
-@eqx.filter_jit
+@program
 def settle(sampler: Sampler, run: Run) -> Run:
     """A run whose kernels are those that draws are made with."""
     return Run(eqx.filter_vmap(sampler.settle)(run.pools), run.chain_keys, run.t)
 
 
-@eqx.filter_jit
+@program
 def verdict(sampler: Sampler, run: Run) -> dict[str, Array]:
     """What the adaptation of each pool says of its end."""
     return eqx.filter_vmap(lambda pool: sampler.adaptation.verdict(pool.memory, pool.kernel))(run.pools)
@@ -131,7 +132,7 @@ def advance(
     return _advance((sampler, target, adapt, fields, batches, mesh), run, counts)
 
 
-@eqx.filter_jit(donate="all-except-first")
+@program(donate="all-except-first")
 def _advance(fixed: tuple, run: Run, counts: Array) -> tuple[Run, dict[str, Array], Tally]:
     known, mesh = fixed[:-1], fixed[-1]
     if mesh is None:

@@ -10,6 +10,7 @@ from jax.tree_util import Partial
 from jaxtyping import Array, Bool, Float, Int, Key
 
 from gadabout.calls import first_line, place_of
+from gadabout.driver.programs import program
 from gadabout.layout import Layout
 from gadabout.target import LogDensityError, Point, Target
 
@@ -94,7 +95,7 @@ def _works(target: Target, n: int, order: int) -> bool:
     return True
 
 
-@eqx.filter_jit
+@program
 def _search(target: Target, propose: Partial, tries: Array, num_chains: int, order: int, key: Key[Array, ""]) -> Found:
     def search(chain):
         chain_key = jax.random.fold_in(key, chain)

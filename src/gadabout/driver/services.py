@@ -16,7 +16,7 @@ from gadabout.driver.records import Records
 from gadabout.driver.search import Starts, find_start
 from gadabout.driver.sink import check_memory
 from gadabout.factors import FactorChoice, isotropic, kind_for
-from gadabout.sampler import Learned, Sampler
+from gadabout.sampler import Learned, Sampler, theta_by_name
 from gadabout.schedule import AbstractStage, AbstractWarmup, Plan, Warm, lengths
 from gadabout.target import Target
 
@@ -41,6 +41,8 @@ class Services:
     pipeline: Pipeline
     choice: int
     """which candidate was chosen"""
+    evidence: dict[str, Any]
+    """why, in numbers and words"""
 
     @property
     def num_draws(self) -> int:
@@ -101,15 +103,23 @@ class Services:
         """What the next stage begins with."""
         return Warm(run.chain_keys, run.t, None, self.learned, run.pools)
 
-    def hand_on(self, run: loop.Run, where: Callable[[Any], Any]) -> Warm:
-        """The same for a stage with another sampler: where chains stand, and mean and factor of what `where` says.
+    def choose(self, choice: int, evidence: dict[str, Any]) -> None:
+        """Notes which candidate acts from now on, and why, in numbers and words."""
+        self.choice, self.evidence = choice, evidence
 
-        Where each chain learned its own, those of the first.
+    def hand_on(self, run: loop.Run, where: Callable[[Any], Any], theta: dict[str, Any]) -> Warm:
+        """The same for a stage with another sampler: where chains stand, mean and factor of what `where` says, and θ.
+
+        θ is that of the kernel by name, and what `theta` adds. Where each chain learned its own, those of the first.
         """
 
         def fitted(run):
-            part = where(jax.tree.map(lambda leaf: leaf[0], run.pools.kernel))
-            return Warm(run.chain_keys, run.t, loop.positions(run.pools), Learned(part.mean, part.factor))
+            kernel = jax.tree.map(lambda leaf: leaf[0], run.pools.kernel)
+            own = theta_by_name(kernel) | {name: jnp.asarray(value, dtype=float) for name, value in theta.items()}
+            return Warm(
+                run.chain_keys, run.t, loop.positions(run.pools),
+                Learned(where(kernel).mean, where(kernel).factor, own),
+            )  # fmt: skip
 
         return self._shaped(fitted, run)
 

@@ -4,6 +4,7 @@ from gadabout.kernels.base import AbstractInfo, AbstractKernel, CompositeInfo, I
 from gadabout.kernels.block import Block
 from gadabout.kernels.compose import AbstractComposite, Cycle, Mix
 from gadabout.kernels.gibbs import Gibbs
+from gadabout.kernels.local_global import LocalGlobal
 from gadabout.kernels.metropolis import Metropolis
 from gadabout.kernels.nuts import NoUTurn
 from gadabout.kernels.stochastic_gradient import (
@@ -25,6 +26,7 @@ __all__ = [
     "Gibbs",
     "Info",
     "LangevinDynamics",
+    "LocalGlobal",
     "Metropolis",
     "MetropolisInfo",
     "Mix",

@@ -19,6 +19,7 @@ import numpy as np
 from jaxtyping import Float, PyTree
 
 from gadabout.checks import check_function, check_truth, check_whole
+from gadabout.diagnostics import pareto_k
 from gadabout.monte_carlo.arguments import Density, Seed, as_flat, check_room, key_of, model_of, unraveller
 from gadabout.monte_carlo.plain import Estimate, average, evaluate
 from gadabout.proposals import AbstractDistribution, importance_sample
@@ -81,7 +82,7 @@ class Importance:
         the variance of the weights of N(0, 1) is infinite, it stays below 0.7 in half of all runs with 1,000 draws.
         −∞ where the largest weights are all alike, ∞ where few draws have a weight, NaN with fewer than 25 draws.
         """
-        return _pareto_k(self.log_weights)
+        return pareto_k(self.log_weights)
 
     def expectation(self, f: Callable[..., Any], *, normalised: bool = False) -> Estimate:
         r"""E_p[f] of a number or an array f(θ), θ one of `draws`, with standard error.
@@ -165,7 +166,7 @@ def importance(
         messages.append(
             f"the log density is NaN or infinite at {(~usable).sum()} of {num_draws} draws, which get no weight"
         )
-    messages += _tail_message(_pareto_k(log_weights))
+    messages += _tail_message(pareto_k(log_weights))
     for message in messages:
         warnings.warn(message, stacklevel=2)
     return Importance(draws, log_weights, tuple(messages), unraveller(model))
@@ -176,21 +177,6 @@ def weigh(key, distribution, target, num_draws):
     """Draws from q, flat of shape (num_draws, n), and log π − log q of shape (num_draws,), with all constants of q."""
     draws, log_weights = importance_sample(key, distribution, target, num_draws)
     return draws, log_weights + distribution.log_normaliser()
-
-
-def _pareto_k(log_weights: np.ndarray) -> float:
-    from arviz_stats.base.array import array_stats  # takes a second to import: only where it is used
-
-    if len(log_weights) < 25:
-        return float("nan")
-    finite = np.isfinite(log_weights)
-    tail = np.sort(log_weights)[-min(len(log_weights) // 5, int(3 * np.sqrt(len(log_weights)))) :]
-    if finite.sum() <= len(tail):
-        return float("inf")  # the tail would be made of draws without weight
-    if np.ptp(tail) <= max(1e-8, 1e3 * np.finfo(log_weights.dtype).eps):
-        return float("-inf")  # alike up to rounding
-    lowest = log_weights[finite].min() - 1e3
-    return float(array_stats.psislw(-np.where(finite, log_weights, lowest))[1])  # it takes log q − log π
 
 
 def _tail_message(k: float) -> list[str]:

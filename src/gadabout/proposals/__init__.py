@@ -9,6 +9,8 @@ from gadabout.proposals.integrators import Euler, GaussianFlow, Leapfrog
 from gadabout.proposals.langevin import Langevin
 from gadabout.proposals.mixture import GaussianMixture, MixtureWalk
 from gadabout.proposals.random_walk import RandomWalk
+from gadabout.proposals.scale_mixture import ScaleMixture, fitted_weights, log_radial_density
+from gadabout.proposals.skew import Skew, fitted_skew, no_skew
 from gadabout.proposals.split_hamiltonian import SplitHamiltonian
 from gadabout.proposals.user import UserProposal, as_pytree
 
@@ -28,12 +30,18 @@ __all__ = [
     "Leapfrog",
     "MixtureWalk",
     "RandomWalk",
+    "ScaleMixture",
+    "Skew",
     "SplitHamiltonian",
     "StudentT",
     "UserDistribution",
     "UserProposal",
     "as_pytree",
+    "fitted_skew",
+    "fitted_weights",
     "importance_sample",
     "log_importance_weight",
+    "log_radial_density",
+    "no_skew",
     "renew_cache",
 ]

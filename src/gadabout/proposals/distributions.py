@@ -33,6 +33,11 @@ class AbstractDistribution(eqx.Module):
     def draw(self, noise: PyTree) -> Float[Array, " n"]:
         """The draw that the noise stands for."""
 
+    def draw_with_log_density(self, noise: PyTree) -> tuple[Float[Array, " n"], Float[Array, ""]]:
+        """The draw x and log q(x); override it where the noise gives the density at less cost."""
+        x = self.draw(noise)
+        return x, self.log_density(x)
+
     @abstractmethod
     def log_density(self, x: Float[Array, " n"]) -> Float[Array, ""]:
         """log q(x), up to a constant free of x and of the parameters that are learned."""
@@ -76,6 +81,9 @@ class Gaussian(AbstractDistribution):
     def draw(self, noise):
         return self.mean + self.factor.mul(noise)
 
+    def draw_with_log_density(self, noise):
+        return self.draw(noise), -0.5 * noise @ noise - self.factor.log_det()
+
     def log_density(self, x):
         z = self.factor.solve(x - self.mean)
         return -0.5 * z @ z - self.factor.log_det()
@@ -114,9 +122,18 @@ class StudentT(AbstractDistribution):
         z, s = noise
         return self.mean + self.factor.mul(z * jnp.sqrt(self.degrees_of_freedom / s))
 
+    def draw_with_log_density(self, noise):
+        z, s = noise
+        return self.draw(noise), self._log_density(z @ z * self.degrees_of_freedom / s)
+
     def log_density(self, x):
-        z, ν = self.factor.solve(x - self.mean), self.degrees_of_freedom
-        return -0.5 * (ν + self.dim) * jnp.log1p(z @ z / ν) - self.factor.log_det()
+        z = self.factor.solve(x - self.mean)
+        return self._log_density(z @ z)
+
+    def _log_density(self, square):
+        """log q where |L⁻¹(x − m)|² is `square`."""
+        ν = self.degrees_of_freedom
+        return -0.5 * (ν + self.dim) * jnp.log1p(square / ν) - self.factor.log_det()
 
     def log_normaliser(self):
         ν, n = self.degrees_of_freedom, self.dim

@@ -38,7 +38,9 @@ class Independent(AbstractProposal):
         return self.distribution.log_density(here.x)
 
     def move(self, noise, here, target):
-        there = self.arrive(self.distribution.draw(noise), target)
+        y, log_q = self.distribution.draw_with_log_density(noise)
+        at = target.at(y, self.order)
+        there = Point(at.x, at.logp, at.grad, log_q)
         return there, self.log_ratio(here, there)
 
     def log_ratio(self, here, there):

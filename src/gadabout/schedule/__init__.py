@@ -1,6 +1,7 @@
 """What a run does, as stages in a plan."""
 
-from gadabout.schedule.choose import Choose, Chosen, Trust
+from gadabout.schedule.choose import Choose, Chosen
+from gadabout.schedule.judge import Judge
 from gadabout.schedule.plan import Plan, lengths, plan_of
 from gadabout.schedule.stages import AbstractStage, AbstractWarmup, Descend, Draw, Hold, Learn, Rest, Search, Warm
 
@@ -12,11 +13,11 @@ __all__ = [
     "Descend",
     "Draw",
     "Hold",
+    "Judge",
     "Learn",
     "Plan",
     "Rest",
     "Search",
-    "Trust",
     "Warm",
     "lengths",
     "plan_of",

@@ -1,13 +1,9 @@
 """To try several samplers, and to go on with the one that serves best."""
 
-from collections.abc import Callable, Mapping
-from typing import Any
-
 import equinox as eqx
 import numpy as np
 
 from gadabout.checks import check_whole, shown
-from gadabout.diagnostics import judged
 from gadabout.sampler import Sampler
 from gadabout.schedule.stages import AbstractStage
 
@@ -55,58 +51,12 @@ class Choose(AbstractStage):
 
     def end(self, engine, progress):
         warm, scores = progress
-        engine.choice = int(np.argmax(scores))
+        engine.choose(int(np.argmax(scores)), {"scores": scores.tolist()})
         return warm
 
 
-class Trust(AbstractStage):
-    """Looks at some iterations of a sampler with θ standing still, and goes on with it if they give no cause for doubt.
-
-    Doubt is a diverging trajectory in a thousand, a chain that accepts less than half of what the median chain accepts,
-    or an R-hat above 1.1. Of what stands in a `Chosen` after it the second acts where there is none; else the first,
-    which is sturdier and is handed where chains stand and the fitted Gaussian.
-
-    Args:
-        sampler: what was learned in the stage before.
-        where: the lens from its kernel to what has a `mean` and a `factor`.
-        num_iterations: how many are looked at.
-        name: what it is called in the display of progress.
-    """
-
-    sampler: Sampler
-    where: Callable[[Any], Any] = eqx.field(static=True)
-    num_iterations: int = eqx.field(static=True, default=100)
-    name: str = eqx.field(static=True, default="trust")
-
-    @property
-    def samplers(self):
-        return (self.sampler,)
-
-    def begin(self, engine, warm):
-        return engine.start(self.sampler, warm)
-
-    def length(self, engine):
-        return 1
-
-    def advance(self, engine, progress, done):
-        run, draws, stats = engine.look(self.sampler, progress, self.num_iterations)
-        engine.choice = int(not doubtful(draws, stats))
-        return run, 1
-
-    def end(self, engine, progress):
-        return engine.hand_over(progress) if engine.choice else engine.hand_on(progress, self.where)
-
-
-def doubtful(draws: np.ndarray, stats: Mapping[str, np.ndarray]) -> bool:
-    """Whether draws (t, chains, n) and their statistics (t, chains) give cause for doubt."""
-    diverging = stats["diverging"].mean() if "diverging" in stats else 0.0
-    rates = stats["acceptance_rate"].mean(0)
-    rhat = judged(np.moveaxis(draws, 0, 1)).rhat
-    return bool(diverging > 1e-3 or rates.min() < 0.5 * np.median(rates) or not rhat.max() <= 1.1)
-
-
 class Chosen(AbstractStage):
-    """One stage for each candidate of the `Choose` or `Trust` before it, of which that of the chosen one acts."""
+    """One stage for each candidate of the `Choose` or `Judge` before it, of which that of the chosen one acts."""
 
     stages: tuple[AbstractStage, ...]
 

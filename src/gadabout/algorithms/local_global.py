@@ -1,0 +1,59 @@
+r"""Local moves, and independence proposals between them (Samsonov et al. 2022, "Ex²MCMC").
+
+Every 32nd transition: one of the local sampler's.                 LocalGlobal.step
+Else propose y ~ q, whatever x.                                    AbstractDistribution.draw
+Accept with probability min{1, w(y)/w(x)}, w = π/q.                LocalGlobal.run
+"""
+
+import jax
+import jax.numpy as jnp
+from jax.tree_util import Partial
+
+from gadabout.adaptations import NoAdaptation
+from gadabout.checks import check_whole, shown
+from gadabout.factors import Diagonal
+from gadabout.kernels import LocalGlobal
+from gadabout.proposals import AbstractDistribution, ScaleMixture, no_skew
+from gadabout.proposals.scale_mixture import SCALES
+from gadabout.sampler import Sampler, known_factor
+
+
+def local_global(
+    local: Sampler,
+    distribution: AbstractDistribution | None = None,
+    *,
+    period: int = 32,
+) -> Sampler:
+    """Independence proposals, all of a period at once, with a move of another sampler before them; it learns nothing.
+
+    Args:
+        local: a recipe's result whose chain keeps no more than a point, such as `split_hmc()` or `mala()`.
+        distribution: q. By default a Gaussian at several scales (`proposals.ScaleMixture`), at the mean and with the
+            covariance that were found (see `warm_start`, and `default`, which finds them), or at 0 with I.
+        period: transitions from one local move to the next.
+
+    Raises:
+        TypeError: if `local` is no sampler.
+        ValueError: if a setting is out of range, the chain of `local` keeps more than a point, or the distribution has
+            not as many coordinates as the position.
+    """
+    if not isinstance(local, Sampler):
+        raise TypeError(f"local must be a recipe's result, such as split_hmc(), got {shown(local)}")
+    if not local.state_is_point:
+        raise ValueError(f"local: the chain of {local.name} keeps more than a point; choose one that does not")
+    if not (distribution is None or isinstance(distribution, AbstractDistribution)):
+        example = "such as gadabout.proposals.Gaussian(mean, factor)"
+        raise TypeError(f"distribution must be an AbstractDistribution, {example}, got {shown(distribution)}")
+    kernel = Partial(_kernel, local=local, distribution=distribution, period=check_whole("period", period, 2))
+    return Sampler("local-global", kernel, NoAdaptation(), exact=local.exact, bias=local.bias, state_is_point=False)
+
+
+def _kernel(n, learned, *, local, distribution, period):
+    if distribution is None:
+        found, mean = known_factor(learned), None if learned is None else learned.mean
+        factor, mean = Diagonal(jnp.ones(n)) if found is None else found, jnp.zeros(n) if mean is None else mean
+        even = jax.tree.map(lambda leaf: jnp.asarray(leaf, dtype=float), no_skew(n))
+        distribution = ScaleMixture(mean, factor, even, jnp.full(len(SCALES), 1 / len(SCALES)))
+    if distribution.dim != n:
+        raise ValueError(f"distribution has {distribution.dim} coordinates, the position has {n}")
+    return LocalGlobal(local.kernel(n, learned), distribution, period)

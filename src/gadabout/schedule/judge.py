@@ -1,0 +1,166 @@
+"""To look at some iterations of a sampler that has learned a Gaussian, and to choose what draws are made with."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import equinox as eqx
+import jax
+import numpy as np
+from jaxtyping import Array, Float
+
+from gadabout.diagnostics import independence_efficiency, judged, pareto_k
+from gadabout.proposals import fitted_skew, fitted_weights, log_radial_density, no_skew
+from gadabout.schedule.choose import score
+from gadabout.schedule.stages import AbstractStage
+
+MOVES = ("sturdy", "local", "independence")
+LARGEST_PARETO_K = 0.5
+GRADIENT, VALUE, TURN = 1.0, 0.5, 0.5
+"""what one evaluation costs in a batch, and what a move costs beside it that has to wait for the one before"""
+FEWEST = 1_600
+"""draws of all chains that are looked at"""
+
+
+class Judge(AbstractStage):
+    """Looks at some iterations of a sampler with θ standing still, and chooses how to go on.
+
+    There are three ways, of which the stages in a `Chosen` after it stand for one each, in this order: a sturdier
+    sampler, which is handed where chains stand and the fitted Gaussian; the same sampler, which goes on where it is;
+    and independence proposals from the fitted Gaussian at several scales, leaning where draws do, which is handed on.
+
+    There is doubt, hence the first, where one trajectory in a thousand diverges, a chain accepts less than half of what
+    the median chain accepts, or an R-hat is above 1.1. The third is taken where it promises more independent draws for
+    its cost than the second (by `independence_efficiency` and `score`, and a fixed table of costs, never by the clock),
+    if the Pareto k̂ of its importance weights is below 0.5.
+
+    Args:
+        sampler: what was learned in the stage before.
+        where: the lens from its kernel to what has a `mean` and a `factor`.
+        move: one of "sturdy", "local" and "independence" if it is not to be chosen.
+        num_iterations: how many are looked at, or more where there are few chains.
+        name: what it is called in the display of progress.
+    """
+
+    sampler: Any
+    where: Callable[[Any], Any] = eqx.field(static=True)
+    move: str | None = eqx.field(static=True, default=None)
+    num_iterations: int = eqx.field(static=True, default=100)
+    name: str = eqx.field(static=True, default="choose")
+
+    @property
+    def samplers(self):
+        return (self.sampler,)
+
+    def begin(self, engine, warm):
+        return engine.start(self.sampler, warm), no_theta()
+
+    def length(self, engine):
+        return 1
+
+    def advance(self, engine, progress, done):
+        run, theta = progress
+        length = max(self.num_iterations, -(-FEWEST // engine.settings.num_chains))
+        run, draws, stats = engine.look(self.sampler, run, length)
+        evidence = seen(draws, stats)
+        gaussian = self.where(jax.tree.map(lambda leaf: leaf[0], run.pools.kernel))
+        if engine.settings.pooled:
+            z = np.asarray(whitened(gaussian.factor, gaussian.mean, draws), float)
+            theta, found = seen_of_independence(z.reshape(-1, z.shape[-1]), stats["lp"].ravel(), draws)
+            evidence |= found
+        move = decide(evidence) if self.move is None else self.move
+        evidence |= {"move": move, "named": self.move is not None}
+        engine.choose(MOVES.index(move), evidence | {"why": why(evidence)})
+        return (run, theta), 1
+
+    def end(self, engine, progress):
+        run, theta = progress
+        return engine.hand_over(run) if MOVES[engine.choice] == "local" else engine.hand_on(run, self.where, theta)
+
+
+def no_theta() -> dict[str, np.ndarray]:
+    """θ of the independence moves, by its path in their kernel, before it is known."""
+    return {f"distribution.{name}": np.zeros(0) for name in ("weights", "skew.shift", "skew.width", "skew.angle")}
+
+
+def seen(draws: np.ndarray, stats: Mapping[str, np.ndarray]) -> dict[str, Any]:
+    """What draws (t, chains, n) and their statistics (t, chains) say of the sampler that made them.
+
+    `doubt` holds the reasons not to go on with it, in words.
+    """
+    diverging = float(stats["diverging"].mean()) if "diverging" in stats else 0.0
+    rates = stats["acceptance_rate"].mean(0)
+    rhat = float(judged(np.moveaxis(draws, 0, 1)).rhat.max())
+    doubt = []
+    if diverging > 1e-3:
+        doubt.append(f"{diverging:.1%} of trajectories diverge")
+    if rates.min() < 0.5 * np.median(rates):
+        doubt.append(
+            f"chain {int(np.argmin(rates))} accepts {rates.min():.0%}, the median chain {np.median(rates):.0%}"
+        )
+    if not rhat <= 1.1:
+        doubt.append(f"R-hat is {rhat:.2f}")
+    gradients = float(stats["gradient_evaluations"].mean()) if "gradient_evaluations" in stats else 1.0
+    return {
+        "doubt": doubt,
+        "acceptance": float(rates.mean()),
+        "efficiency": score(draws),
+        "gradients": gradients,
+    }
+
+
+def seen_of_independence(
+    z: np.ndarray, lp: np.ndarray, draws: np.ndarray
+) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+    """The best Gaussian at several scales, leaning or not, as θ by its path, and what importance weights say of it.
+
+    A tail of the weights w = π/q under q with the index k has the index k/(1 − k) under π, where the draws are from.
+
+    Args:
+        z: L⁻¹(x − m) of draws, shape (draws, n).
+        lp: log π of them, shape (draws,).
+        draws: shape (..., n).
+    """
+    n, best = z.shape[1], ({}, {"independence_efficiency": -1.0})
+    for skew in (no_skew(n), fitted_skew(z)):
+        u, log_slope = skew.inverse(z, np)
+        squares = np.sum(u**2, 1)
+        weights = fitted_weights(squares, n)
+        log_weights = lp - log_radial_density(squares, n, weights) + log_slope
+        acceptance, efficiency = independence_efficiency(log_weights, draws.reshape(-1, n))
+        if efficiency > best[1]["independence_efficiency"]:
+            k = max(pareto_k(log_weights), 0.0)
+            found = {
+                "independence_acceptance": acceptance,
+                "independence_efficiency": efficiency,
+                "pareto_k": k / (1 + k) if np.isfinite(k) else 1.0,
+                "leaning": int(np.sum(skew.angle != 0)),
+            }
+            parts = {"weights": weights, **{f"skew.{name}": value for name, value in vars(skew).items()}}
+            best = {f"distribution.{name}": value for name, value in parts.items()}, found
+    return best
+
+
+def decide(evidence: Mapping[str, Any]) -> str:
+    """The move that the evidence speaks for."""
+    if evidence["doubt"]:
+        return "sturdy"
+    local = evidence["efficiency"] / (TURN + GRADIENT * evidence["gradients"])
+    fits = evidence.get("pareto_k", 1.0) < LARGEST_PARETO_K
+    return "independence" if fits and evidence["independence_efficiency"] / VALUE > local else "local"
+
+
+def why(evidence: Mapping[str, Any]) -> str:
+    """The choice in one line."""
+    chosen = {"sturdy": "NUTS with short steps", "local": "split HMC", "independence": "independence proposals"}
+    said = [f"{evidence['efficiency']:.2f} draws a move of split HMC, in {evidence['gradients']:.1f} gradients"]
+    if "pareto_k" in evidence:
+        efficiency, k = evidence["independence_efficiency"], evidence["pareto_k"]
+        said.append(f"{efficiency:.2f} an independence proposal, Pareto k̂ {k:.2f}")
+    because = "as asked" if evidence["named"] else "; ".join(evidence["doubt"] or said)
+    return f"{chosen[evidence['move']]}: {because}"
+
+
+@eqx.filter_jit
+def whitened(factor: Any, mean: Array, draws: Float[Array, "t chains n"]) -> Float[Array, "t chains n"]:
+    """L⁻¹(x − m) of draws."""
+    return jax.vmap(jax.vmap(lambda x: factor.solve(x - mean)))(draws)
