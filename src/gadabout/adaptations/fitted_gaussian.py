@@ -55,9 +55,11 @@ class FittedGaussian(AbstractAdaptation):
     r"""Fits mean and factor of a proposal to the draws of each window and the gradients there, beside a step-size rule.
 
     The covariance is the estimator's, of the draws of all chains; the mean $\bar x + \Sigma\bar g$ takes a Newton step
-    from their own. A window with fewer draws than the last one used fits nothing: it is there for the step size. Where
-    no direction's width changes by more than a factor of 1.4 from one fit to the next, and draws are twice as many as
-    coordinates and a hundred more, fits agree: one window more, for the step size alone, and warm-up may end.
+    from their own. Both are worked out in the coordinates $z = L^{-1}(x - m)$ of the last fit, in which widths that
+    differ by orders of magnitude, and correlations near 1, lose no digits. A window with fewer draws than the last one
+    used fits nothing: it is there for the step size. Where no direction's width changes by more than a factor of 1.4
+    from one fit to the next, and draws are twice as many as coordinates and a hundred more, fits agree: one window
+    more, for the step size alone, and warm-up may end.
 
     Args:
         rule: any adaptation of the step size, such as `DualAveraging` with its lens.
@@ -72,26 +74,23 @@ class FittedGaussian(AbstractAdaptation):
     windows: Callable[[int], list[int]] = eqx.field(static=True, default=quick_windows)
 
     def init(self, kernel, states):
-        zero, points = jnp.asarray(0), jax.vmap(kernel.point)(states)
-        empty = lambda rows: self._empty(kernel, jnp.mean(rows, 0))
-        rule = self.rule.init(kernel, states)
-        no = jnp.asarray(False)
-        return FittedMemory(rule, empty(points.x), empty(points.grad), zero, zero, no, no)
+        zero, no, none = jnp.asarray(0), jnp.asarray(False), self._none(kernel)
+        return FittedMemory(self.rule.init(kernel, states), none, none, zero, zero, no, no)
 
     def observe(self, memory, kernel, transition):
         evidence, trace = self.rule.observe(memory.rule, kernel, transition)
-        point = kernel.point(transition.after)
-        return (evidence, point.x, point.grad), trace
+        point, here = kernel.point(transition.after), self.where(kernel)
+        return (evidence, here.factor.solve(point.x - here.mean), here.factor.tmul(point.grad)), trace
 
     def pool(self, memory, kernel, evidence, chains):
-        seen, x, grad = evidence
-        products = memory.moments.products(x), memory.gradients.products(grad)
-        return self.rule.pool(memory.rule, kernel, seen, chains), chains.total(products), chains.size(x)
+        seen, z, grad = evidence
+        products = memory.moments.products(z), memory.gradients.products(grad)
+        return self.rule.pool(memory.rule, kernel, seen, chains), chains.total(products), chains.size(z)
 
     def update(self, memory, kernel, states, pooled):
-        evidence, (x_sums, grad_sums), count = pooled
+        evidence, (z_sums, grad_sums), count = pooled
         kernel, rule, states = self.rule.update(memory.rule, kernel, states, evidence)
-        moments, gradients = memory.moments.add(count, *x_sums), memory.gradients.add(count, *grad_sums)
+        moments, gradients = memory.moments.add(count, *z_sums), memory.gradients.add(count, *grad_sums)
         lens = lambda memory: (memory.rule, memory.moments, memory.gradients)
         return kernel, eqx.tree_at(lens, memory, (rule, moments, gradients)), states
 
@@ -106,22 +105,28 @@ class FittedGaussian(AbstractAdaptation):
 
     def finish(self, memory, kernel, states):
         kernel, rule, states = self.rule.finish(memory.rule, kernel, states)
-        here, x, grad = self.where(kernel), memory.moments, memory.gradients
-        fitted = here.factor.fitted(self.estimate(x, grad))
-        mean = x.mean + fitted.mul(fitted.tmul(grad.mean))
-        stretch = jnp.max(jnp.abs(log_stretches(here.factor, fitted)))
-        use = ~memory.agrees & (x.count >= memory.used) & jnp.isfinite(mean).all() & jnp.isfinite(stretch)
+        here, z, grad = self.where(kernel), memory.moments, memory.gradients
+        unit = self._unit(kernel)
+        change = unit.fitted(self.estimate(z, grad))  # a factor of z: here.factor times it is the new one of x
+        mean = here.mean + here.factor.mul(z.mean + change.mul(change.tmul(grad.mean)))
+        fitted, stretch = here.factor.times(change), jnp.max(jnp.abs(log_stretches(unit, change)))
+        use = ~memory.agrees & (z.count >= memory.used) & jnp.isfinite(mean).all() & jnp.isfinite(stretch)
         choose = lambda new, old: jax.tree.map(lambda a, b: jnp.where(use, a, b), new, old)
         lens = lambda kernel: (self.where(kernel).mean, self.where(kernel).factor)
         kernel = eqx.tree_at(lens, kernel, choose((mean, fitted), lens(kernel)))
         rule = choose(self.rule.init(kernel, states), rule)
-        many = (memory.windows >= FEWEST_WINDOWS - 1) & (x.count >= 2 * here.factor.dim + 100)
+        many = (memory.windows >= FEWEST_WINDOWS - 1) & (z.count >= 2 * here.factor.dim + 100)
         agrees = memory.agrees | (use & many & (stretch < AGREEMENT))
-        used = jnp.where(use, x.count, memory.used)
-        empty = self._empty(kernel, x.mean), self._empty(kernel, grad.mean)
-        return kernel, FittedMemory(rule, *empty, memory.windows + 1, used, agrees, memory.agrees), states
+        used, none = jnp.where(use, z.count, memory.used), self._none(kernel)
+        return kernel, FittedMemory(rule, none, none, memory.windows + 1, used, agrees, memory.agrees), states
 
-    def _empty(self, kernel, mean: Array) -> Moments:
-        """No draws yet, about a mean."""
-        shape = self.where(kernel).factor.covariance_shape()
-        return Moments(jnp.asarray(0), mean, jnp.zeros(shape, mean.dtype))
+    def _unit(self, kernel):
+        """The factor of N(0, I), of the kind that is fitted."""
+        factor = self.where(kernel).factor
+        shape, dtype = factor.covariance_shape(), self.where(kernel).mean.dtype
+        return factor.fitted(jnp.ones(shape, dtype) if len(shape) == 1 else jnp.eye(*shape, dtype=dtype))
+
+    def _none(self, kernel) -> Moments:
+        """No draws yet."""
+        mean = jnp.zeros_like(self.where(kernel).mean)
+        return Moments(jnp.asarray(0), mean, jnp.zeros(self.where(kernel).factor.covariance_shape(), mean.dtype))

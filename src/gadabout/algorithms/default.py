@@ -45,4 +45,4 @@ def default(
         Chosen((Learn(sturdy, share=0.5), Rest(), Rest())),
         Chosen((Draw(sturdy), Draw(local), Draw(independence))),
     )
-    return Plan(stages, "default")
+    return Plan(stages, "default", num_chains=16)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import jax
 from jaxtyping import PyTree
 
-from gadabout.algorithms import gad_mala
+from gadabout.algorithms import default
 from gadabout.api.checks import checked_model, checked_plan, selection
 from gadabout.api.positions import starts_of
 from gadabout.api.result import RunStopped, to_datatree
@@ -54,7 +54,7 @@ def sample(
     dims: Mapping[str, Sequence[str]] | None = None,
     coords: Mapping[str, Any] | None = None,
     seed: int = 0,
-    num_chains: int = 4,
+    num_chains: int | None = None,
     num_warmup: int | None = None,
     num_draws: int = 1_000,
     thinning: int = 1,
@@ -77,12 +77,13 @@ def sample(
             `x`. May be left out where the model has a start of its own, or there is a `warm_start`.
         init_per_chain: in place of `init`, one position for each chain, along a leading axis of every leaf; chains
             start exactly there.
-        sampler: a recipe such as `gad_mala()`, the default; or a `Plan`.
+        sampler: a recipe such as `gad_mala()`, or a `Plan` such as `default()`, which is taken where none is given.
         data: a pytree of arrays handed to the log density. Other data of the same shape compile nothing anew.
         dims: names of the dimensions of variables, by variable.
         coords: coordinates along named dimensions.
         seed: an integer below 2³²; the same seed gives the same draws, bit by bit, on the same machine.
-        num_chains: chains, which advance together as one vectorised program.
+        num_chains: chains, which advance together as one vectorised program; as many as the plan asks for by default,
+            16 for `default()` and 4 for a recipe.
         num_warmup: iterations in which θ is learned, left out of the posterior; the sampler's own number by default.
         num_draws: draws kept of each chain.
         thinning: iterations for each kept draw. In warm-up, every `thinning`-th iteration is kept.
@@ -114,7 +115,7 @@ def sample(
     """
     began = time.perf_counter()
     model = checked_model(model, data, dims, coords)
-    plan = checked_plan(gad_mala() if sampler is None else sampler)
+    plan = checked_plan(default() if sampler is None else sampler)
     settings = _settings(plan, num_chains, num_warmup, num_draws, thinning, adapt, until)
     seed = check_whole("seed", seed, 0, 2**32 - 1)
     check_truth("progress", progress)
@@ -166,7 +167,7 @@ def _settings(plan: Plan, num_chains, num_warmup, num_draws, thinning, adapt, un
     if until is not None and not isinstance(until, Until):
         raise TypeError(f"until must be a rule such as gadabout.Until(ess=1_000), got {until!r}")
     return Settings(
-        check_whole("num_chains", num_chains),
+        plan.num_chains if num_chains is None else check_whole("num_chains", num_chains),
         check_whole("num_warmup", num_warmup, 0),
         check_whole("num_draws", num_draws),
         check_whole("thinning", thinning),

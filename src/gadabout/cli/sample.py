@@ -31,10 +31,16 @@ def sample(
     ] = "breast-cancer",
     sampler: Annotated[
         str, typer.Option(metavar="NAME[:SETTING=VALUE,…]", help="For example gad-mala:variant=exact,factor=diagonal.")
-    ] = "gad-mala",
+    ] = "default",
     chains: Annotated[
-        int, typer.Option(parser=whole("--chains", 1), metavar="N", help="Chains, advanced together.")
-    ] = 4,
+        int | None,
+        typer.Option(
+            parser=whole("--chains", 1),
+            metavar="N",
+            help="Chains, advanced together.",
+            show_default="the sampler's own",
+        ),
+    ] = None,
     warmup: Annotated[
         int | None,
         typer.Option(
@@ -46,7 +52,7 @@ def sample(
     ] = None,
     draws: Annotated[
         int, typer.Option(parser=whole("--draws", 1), metavar="N", help="Draws kept of each chain.")
-    ] = 5_000,
+    ] = 1_000,
     thinning: Annotated[
         int, typer.Option(parser=whole("--thinning", 1), metavar="N", help="Iterations for each kept draw.")
     ] = 1,
@@ -95,8 +101,10 @@ def sample(
     from gadabout.cli.sampler_spec import parse_sampler, parse_until
     from gadabout.cli.summary import summarise
     from gadabout.cli.targets import resolve
+    from gadabout.schedule import plan_of
 
     made, rule = parse_sampler(sampler), parse_until(until)
+    chains = plan_of(made).num_chains if chains is None else chains
     model, init_per_chain = resolve(target, dim, init, chains, data_home)
     settings = {
         "sampler": made,

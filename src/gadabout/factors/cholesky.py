@@ -1,6 +1,6 @@
 """Lower triangular factors."""
 
-from typing import Self
+from typing import Any, Self
 
 import jax
 import jax.numpy as jnp
@@ -63,7 +63,7 @@ class Cholesky(AbstractFactor):
         matrix = jax.lax.cumsum(self.matrix * u, axis=1, reverse=True) * v
         return Cholesky(jnp.tril(matrix))  # pyright: ignore[reportReturnType]
 
-    def times(self, other: Self) -> Self:
+    def times(self, other: Any) -> Self:
         """The product of two lower triangular factors, O(n³)."""
         return Cholesky(self.matrix @ other.matrix)  # pyright: ignore[reportReturnType]
 

@@ -1,6 +1,6 @@
 """Standard deviations without correlations."""
 
-from typing import Self
+from typing import Any, Self
 
 import jax.numpy as jnp
 from jaxtyping import Array, Float
@@ -58,6 +58,6 @@ class Diagonal(AbstractFactor):
         """L [u vᵀ], of which a diagonal factor holds the diagonal."""
         return Diagonal(self.scale * u * v)  # pyright: ignore[reportReturnType]
 
-    def times(self, other: Self) -> Self:
+    def times(self, other: Any) -> Self:
         """The product of two factors of this kind."""
         return Diagonal(self.scale * other.scale)  # pyright: ignore[reportReturnType]

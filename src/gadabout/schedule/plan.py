@@ -6,15 +6,24 @@ from gadabout.checks import check_finite, shown
 from gadabout.sampler import Sampler
 from gadabout.schedule.stages import AbstractStage, AbstractWarmup, Draw, Learn, Search
 
+FEW_CHAINS = 4
+"""of a sampler whose chains learn little from one another"""
+
 
 class Plan(eqx.Module):
     """The stages of a run, one after another; accepted wherever a sampler is named.
+
+    Args:
+        stages: what is done, the last of them a `Draw`.
+        name: what results call it.
+        num_chains: chains that are run where nobody says how many.
 
     Raises ValueError where the last stage does not draw, or another does, or the shares of warm-up do not sum to 1.
     """
 
     stages: tuple[AbstractStage, ...]
     name: str = eqx.field(static=True, default="plan")
+    num_chains: int = eqx.field(static=True, default=FEW_CHAINS)
 
     def __check_init__(self):
         if not isinstance(self.stages, tuple | list) or not all(isinstance(one, AbstractStage) for one in self.stages):
