@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from gadabout.api.divergences import with_variables
 from gadabout.api.settings import settings_of
 from gadabout.api.troubles import all_frozen, found_in_run
 from gadabout.api.verdict import as_tree, found_in_draws, judge
@@ -84,6 +85,7 @@ def _found(engine: Engine, ending: Ending, tree: "xr.DataTree", stats: dict[str,
     dataset = posterior.to_dataset()
     verdict = judge(dataset)
     tree["diagnostics"] = as_tree(verdict, dataset)
+    found = with_variables(found, dataset, stats, verdict.names)
     return found if all_frozen(stats) else found + found_in_draws(dataset, verdict)
 
 

@@ -1,5 +1,6 @@
 """Work of a stage's own, aside from the iterations that are kept: the descent, trials, and looks before draws."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -11,8 +12,11 @@ from gadabout.driver import loop
 from gadabout.driver.descend import MOST_TURNS, land
 from gadabout.driver.pipeline import Segment
 from gadabout.factors import FactorKind
-from gadabout.sampler import Sampler
+from gadabout.sampler import Learned, Sampler
 from gadabout.schedule import Warm
+
+ANEW = 250
+"""iterations at most in which a sampler learns again"""
 
 if TYPE_CHECKING:
     from gadabout.driver.services import Services
@@ -28,6 +32,7 @@ def descend(services: "Services", warm: Warm, kind: FactorKind) -> Warm:
     landing = descent(MOST_TURNS)
     pipeline.clock("warmup")
     pipeline.add_aside(0, int(landing.evaluations))
+    services.evidence = {**services.evidence, "distinct_starts": int(landing.distinct)}
     return replace(warm, positions=landing.positions, learned=landing.learned)
 
 
@@ -55,6 +60,27 @@ def look(
     run, seen = _ahead(services, drawing, run, num_iterations, False, fields)
     services.pipeline.clock("warmup")
     return run, seen.pop(loop.POSITION), seen
+
+
+def learn_anew(
+    services: "Services", sampler: Sampler, run: loop.Run, where: Callable, sources: np.ndarray, draws: np.ndarray
+) -> loop.Run:
+    """Chains start again where others stand, from the Gaussian of draws (draws, n), and the sampler learns again."""
+    factor, x = where(jax.tree.map(lambda leaf: leaf[0], run.pools.kernel)).factor, loop.positions(run.pools)
+    covariance = draws.var(0) + np.finfo(draws.dtype).tiny
+    if len(factor.covariance_shape()) > 1:
+        covariance = np.diag(0.1 * covariance) + 0.9 * np.cov(draws.T).reshape(draws.shape[1], -1)
+    fitted = factor.fitted(jnp.asarray(covariance, x.dtype))
+    learned = Learned(jnp.asarray(draws.mean(0), x.dtype), fitted)
+    run = services.start(sampler, Warm(run.chain_keys, run.t, x[jnp.asarray(sources)], learned))
+    recorded = tuple(services.records.shapes(sampler, services.target, run, True, True))  # the program that learned
+    done = 0
+    for end in sampler.adaptation.window_ends(ANEW):
+        run, _ = _ahead(services, sampler, run, end - done, True, recorded)
+        run, done = services.end_window(sampler, run, sampler.adaptation.ending(end, ANEW)), end
+        if services.has_settled(sampler, run):
+            break
+    return services.settle(sampler, run)
 
 
 def _ahead(

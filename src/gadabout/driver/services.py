@@ -23,8 +23,10 @@ from gadabout.target import Target
 COPIES = 4
 """arrays of the size of θ, or of all positions, that a run holds at the least"""
 
-
+COPIES_LOOKED_AT = 8
+"""the same of draws that a stage looks at"""
 SMALLER = "choose a diagonal factor or metric, a sampler that needs none, fewer components or fewer coordinates"
+UNSEEN = "use fewer chains, or name a sampler that learns scales alone, such as nuts() or gad_mala(factor='diagonal')"
 
 
 class Services:
@@ -61,7 +63,7 @@ class Services:
         return next(length for group, length in zip(warm, each, strict=True) if any(one is stage for one in group))
 
     def check_memory(self) -> None:
-        """Raises MemoryError where the chains, or the sampler's own matrices, need more than the machine has."""
+        """Raises MemoryError where the draws, the chains, or matrices of a sampler need more than the machine has."""
         n, size = self.starts.layout.dim, jnp.zeros(0).dtype.itemsize
         for sampler in self.plan.samplers:
             kernel = eqx.filter(eqx.filter_eval_shape(sampler.kernel, n), lambda leaf: hasattr(leaf, "size"))
@@ -73,6 +75,12 @@ class Services:
             f"num_chains = {self.settings.num_chains:,} chains",
             "use fewer chains",
         )
+        for stage in self.plan.stages:
+            what = f"the {stage.looks_at(self):,} iterations on {n:,} coordinates that the plan {self.plan.name} looks at"
+            check_memory(COPIES_LOOKED_AT * n * size * self.settings.num_chains, stage.looks_at(self), what, UNSEEN)
+        if self.records.select(loop.POSITION, False):
+            position = jax.ShapeDtypeStruct((self.settings.num_chains, n), jnp.zeros(0).dtype)
+            self.records.check_memory({loop.POSITION: position}, self.num_draws, "num_draws")
 
     def search(self, warm: Warm) -> Warm:
         """The warm state with places to start, where the log density and its derivatives are finite."""
@@ -105,7 +113,16 @@ class Services:
 
     def choose(self, choice: int, evidence: dict[str, Any]) -> None:
         """Notes which candidate acts from now on, and why, in numbers and words."""
-        self.choice, self.evidence = choice, evidence
+        self.choice, self.evidence = choice, {**self.evidence, **evidence}
+
+    def learn_anew(
+        self, sampler: Sampler, run: loop.Run, where: Callable[[Any], Any], sources: np.ndarray, draws: np.ndarray
+    ) -> loop.Run:
+        """A run in which chain i started again from where chain `sources[i]` stands, and its sampler learned again.
+
+        It begins with the Gaussian of `draws`, shape (draws, n).
+        """
+        return aside.learn_anew(self, sampler, run, where, sources, draws)
 
     def hand_on(self, run: loop.Run, where: Callable[[Any], Any], theta: dict[str, Any]) -> Warm:
         """The same for a stage with another sampler: where chains stand, mean and factor of what `where` says, and θ.

@@ -11,6 +11,7 @@ from jaxtyping import Array, Float
 from gadabout.diagnostics import independence_efficiency, judged, pareto_k
 from gadabout.proposals import fitted_skew, fitted_weights, log_radial_density, no_skew
 from gadabout.schedule.choose import score
+from gadabout.schedule.modes import negligible, others
 from gadabout.schedule.stages import AbstractStage
 
 MOVES = ("sturdy", "local", "independence")
@@ -28,10 +29,11 @@ class Judge(AbstractStage):
     sampler, which is handed where chains stand and the fitted Gaussian; the same sampler, which goes on where it is;
     and independence proposals from the fitted Gaussian at several scales, leaning where draws do, which is handed on.
 
-    There is doubt, hence the first, where one trajectory in a thousand diverges, a chain accepts less than half of what
-    the median chain accepts, or an R-hat is above 1.1. The third is taken where it promises more independent draws for
-    its cost than the second (by `independence_efficiency` and `score`, and a fixed table of costs, never by the clock),
-    if the Pareto k̂ of its importance weights is below 0.5.
+    Chains that stand where there is no mass to speak of start anew first where others stand, and θ is learned again
+    (`started_anew` in the evidence names them). There is doubt, hence the first way, where one trajectory in a thousand
+    diverges, a chain accepts less than half of what the median chain accepts, or an R-hat is above 1.1. The third is
+    taken where it promises more independent draws for its cost than the second (by `independence_efficiency` and
+    `score`, and a fixed table of costs, never by the clock), if the Pareto k̂ of its importance weights is below 0.5.
 
     Args:
         sampler: what was learned in the stage before.
@@ -51,6 +53,9 @@ class Judge(AbstractStage):
     def samplers(self):
         return (self.sampler,)
 
+    def looks_at(self, engine):
+        return max(self.num_iterations, -(-FEWEST // engine.settings.num_chains))
+
     def begin(self, engine, warm):
         return engine.start(self.sampler, warm), no_theta()
 
@@ -59,9 +64,16 @@ class Judge(AbstractStage):
 
     def advance(self, engine, progress, done):
         run, theta = progress
-        length = max(self.num_iterations, -(-FEWEST // engine.settings.num_chains))
+        length = self.looks_at(engine)
         run, draws, stats = engine.look(self.sampler, run, length)
-        evidence = seen(draws, stats)
+        lost, anew = negligible(draws, stats["lp"]), {}
+        if lost.any():
+            kept = draws[:, ~lost].reshape(-1, draws.shape[-1])
+            distinct = max(1, engine.evidence.get("distinct_starts", len(lost)) - int(lost.sum()))
+            anew = {"started_anew": np.flatnonzero(lost).tolist(), "distinct_starts": distinct}
+            run = engine.learn_anew(self.sampler, run, self.where, others(lost), kept)
+            run, draws, stats = engine.look(self.sampler, run, length)
+        evidence = anew | seen(draws, stats)
         gaussian = self.where(jax.tree.map(lambda leaf: leaf[0], run.pools.kernel))
         if engine.settings.pooled:
             z = np.asarray(whitened(gaussian.factor, gaussian.mean, draws), float)

@@ -46,6 +46,10 @@ class AbstractStage(eqx.Module):
         """The samplers that may run in it."""
         return ()
 
+    def looks_at(self, engine: Any) -> int:
+        """The number of iterations whose draws it holds at once, beside those that are kept."""
+        return 0
+
     @abstractmethod
     def begin(self, engine: Any, warm: Warm) -> PyTree:
         """The progress before the first piece of work."""
