@@ -13,7 +13,9 @@ from tests.laws import law_target
 from tests.laws.registry import SAMPLERS, entry, every
 
 PARTS = [name for name, sampler in SAMPLERS.items() if sampler.state_is_point and name != "gibbs"]
-ADAPTING, DRAWING, CHAINS = 40, 20, 3
+CHAINS = 3
+LENGTHS = {"float64": (40, 20), "float32": (24, 6)}
+"""iterations of warm-up and of draws: in float32 rounding grows to the size of the law after some 40"""
 TARGET = gad.Target(law_target.log_density)
 TO_ROUNDING = {
     "float64": ({"rtol": 1e-7, "atol": 1e-9}, {"rtol": 1e-6, "atol": 1e-9}),
@@ -33,31 +35,31 @@ def advance(sampler, state, positions, keys, begin, end, adapt):
     return jax.lax.fori_loop(begin, end, body, (state, positions))
 
 
-def path(sampler, keys):
+def path(sampler, keys, adapting):
     """Where chains go and what is learned, over a warm-up with its windows and over draws; keys are (t, chains)."""
     starts = law_target.draws(jax.random.key(5), CHAINS)
     state = sampler.init(TARGET, starts)
     positions, begin, adaptation = jnp.zeros((len(keys), *starts.shape)), 0, sampler.adaptation
-    for end in adaptation.window_ends(ADAPTING):
+    for end in adaptation.window_ends(adapting):
         state, positions = advance(sampler, state, positions, keys, jnp.asarray(begin), jnp.asarray(end), True)
-        state, begin = sampler.end_window(state, adaptation.ending(end, ADAPTING)), end
+        state, begin = sampler.end_window(state, adaptation.ending(end, adapting)), end
     warm, state = theta_by_name(state.kernel), sampler.settle(state)
     total, goes_on = jnp.asarray(len(keys)), adaptation.continues
     state, positions = advance(sampler.drawing(), state, positions, keys, jnp.asarray(begin), total, goes_on)
     return positions, warm, theta_by_name(state.kernel)
 
 
-def keys_of(iterations):
-    keys = jax.random.split(jax.random.key(4), (iterations, CHAINS))
+def keys_of(precision):
+    keys = jax.random.split(jax.random.key(4), (sum(LENGTHS[precision]), CHAINS))
     inner = jax.vmap(jax.vmap(lambda key: jax.random.split(key, 2)[1]))(keys)  # what a cycle gives its only part
     return keys, inner
 
 
 def learns_as_alone(name, composed, keys, inner, within, precision):
-    sampler = entry(name)
-    facts = lambda sampler: (sampler.adaptation.window_ends(ADAPTING), sampler.adaptation.continues)
+    sampler, adapting = entry(name), LENGTHS[precision][0]
+    facts = lambda sampler: (sampler.adaptation.window_ends(adapting), sampler.adaptation.continues)
     assert facts(composed) == facts(sampler)
-    (x, *thetas), (own_x, *own) = path(composed, keys), path(sampler, inner)
+    (x, *thetas), (own_x, *own) = path(composed, keys, adapting), path(sampler, inner, adapting)
     near, theta_near = TO_ROUNDING[precision]
     np.testing.assert_allclose(x, own_x, **near)
     for theta, alone in zip(thetas, own, strict=True):
@@ -68,15 +70,15 @@ def learns_as_alone(name, composed, keys, inner, within, precision):
 
 @every(PARTS)
 def test_inside_a_block_inside_a_cycle_it_learns_what_it_learns_alone(name, precision):
-    """To rounding, over 40 iterations of warm-up with the ends of its windows, and 20 of draws."""
-    keys, inner = keys_of(ADAPTING + DRAWING)
+    """To rounding, over 40 iterations of warm-up with the ends of its windows, and 20 of draws; fewer in float32."""
+    keys, inner = keys_of(precision)
     both = gad.cycle(gad.block(entry(name), range(3)))
     learns_as_alone(name, both, keys, inner, "kernels[0].kernels[0].", precision)
 
 
 @pytest.mark.parametrize("name", ["gad-mala", "am", "nuts", "haario-for-ever"])
 def test_inside_a_cycle_or_a_block_it_learns_what_it_learns_alone(name):
-    keys, inner = keys_of(ADAPTING + DRAWING)
+    keys, inner = keys_of("float64")
     learns_as_alone(name, gad.cycle(entry(name)), keys, inner, "kernels[0].", "float64")
     learns_as_alone(name, gad.block(entry(name), range(3)), inner, inner, "kernels[0].", "float64")
 

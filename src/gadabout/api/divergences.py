@@ -23,7 +23,7 @@ def with_variables(
     diverging = stats.get("diverging")
     if diverging is None or not diverging.any():
         return list(found)
-    variables = tuple(names[i] for i in concerned(posterior, diverging)[:MOST_NAMED])
+    variables = [names[int(i)] for i in concerned(posterior, diverging)[:MOST_NAMED]]
     told = f", where {', '.join(variables[:3])} {'is' if len(variables) == 1 else 'are'} unlike elsewhere"
     return [
         replace(one, problem=one.problem + told, variables=variables) if one.kind == "diverging" and variables else one

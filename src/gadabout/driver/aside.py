@@ -15,6 +15,8 @@ from gadabout.factors import FactorKind
 from gadabout.sampler import Learned, Sampler
 from gadabout.schedule import Warm
 
+JUDGED = (loop.POSITION, "acceptance_rate", "lp", "gradient_evaluations", "diverging")
+"""the records by which iterations are judged"""
 ANEW = 250
 """iterations at most in which a sampler learns again"""
 
@@ -53,7 +55,9 @@ def look(
     """Iterations with θ standing still: positions (t, num_chains, n), and statistics."""
     drawing = sampler.drawing()
     recorded = services.records.shapes(drawing, services.target, run, False, False)
-    fields = tuple(dict.fromkeys((*recorded, loop.POSITION, "acceptance_rate", "lp")))  # the program that draws, mostly
+    offered = loop.shapes(drawing, services.target, run, False)
+    judged = [name for name in JUDGED if name in offered]  # whatever is recorded, the same is looked at
+    fields = tuple(dict.fromkeys((*recorded, *judged)))  # the program that draws, mostly
     segment = Segment("choose", 0, 0, 0, False, True)
     run, _ = services.pipeline.send(drawing, run, segment, 0, fields, 1)
     services.pipeline.clock("compile")

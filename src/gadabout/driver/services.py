@@ -63,7 +63,7 @@ class Services:
         return next(length for group, length in zip(warm, each, strict=True) if any(one is stage for one in group))
 
     def check_memory(self) -> None:
-        """Raises MemoryError where the draws, the chains, or matrices of a sampler need more than the machine has."""
+        """Raises MemoryError where the chains, a sampler's own matrices, or a look need more than the machine has."""
         n, size = self.starts.layout.dim, jnp.zeros(0).dtype.itemsize
         for sampler in self.plan.samplers:
             kernel = eqx.filter(eqx.filter_eval_shape(sampler.kernel, n), lambda leaf: hasattr(leaf, "size"))
@@ -76,16 +76,17 @@ class Services:
             "use fewer chains",
         )
         for stage in self.plan.stages:
-            what = f"the {stage.looks_at(self):,} iterations on {n:,} coordinates that the plan {self.plan.name} looks at"
-            check_memory(COPIES_LOOKED_AT * n * size * self.settings.num_chains, stage.looks_at(self), what, UNSEEN)
-        if self.records.select(loop.POSITION, False):
-            position = jax.ShapeDtypeStruct((self.settings.num_chains, n), jnp.zeros(0).dtype)
-            self.records.check_memory({loop.POSITION: position}, self.num_draws, "num_draws")
+            seen = stage.looks_at(self)
+            what = f"the {seen:,} iterations on {n:,} coordinates that the plan {self.plan.name} looks at"
+            check_memory(COPIES_LOOKED_AT * n * size * self.settings.num_chains, seen, what, UNSEEN)
 
     def search(self, warm: Warm) -> Warm:
         """The warm state with places to start, where the log density and its derivatives are finite."""
         order = max(derivatives_needed(sampler, self.target) for sampler in self.plan.samplers)
         positions = find_start(self.target, self.starts, self.settings.num_chains, order, self.start_key)
+        if self.records.select(loop.POSITION, False):  # known by now; a plan may compile what draws much later
+            kept = jax.ShapeDtypeStruct(positions.shape, positions.dtype)
+            self.records.check_memory({loop.POSITION: kept}, self.num_draws, "num_draws")
         return replace(warm, positions=positions)
 
     def descend(self, warm: Warm, factor: FactorChoice) -> Warm:

@@ -10,11 +10,16 @@ INDEPENDENT = 0.2
 """the share of independent draws that is taken for granted when that error is worked out"""
 
 
+MOVING = 0.5
+"""the share of draws at which a chain has moved, below which its own draws do not tell how wide its mode is"""
+
+
 def negligible(draws: np.ndarray, lp: np.ndarray) -> np.ndarray:
     """Which chains stand where there is no mass to speak of beside that of others, from some draws of each.
 
     A chain's mass is that of a Gaussian where it stands: log π on average, plus the logarithms of its draws' standard
-    deviations. It is held against the median of the better half of the chains.
+    deviations; where it hardly moved, those of the chain that has the largest. It is held against the median of the
+    better half of the chains.
 
     Args:
         draws: of shape (t, chains, n).
@@ -24,8 +29,9 @@ def negligible(draws: np.ndarray, lp: np.ndarray) -> np.ndarray:
         shape (chains,).
     """
     t, _, n = draws.shape
-    variances = np.maximum(draws.var(0), np.finfo(draws.dtype).tiny)
-    masses = lp.mean(0) + 0.5 * np.sum(np.log(variances), -1)
+    volumes = 0.5 * np.sum(np.log(np.maximum(draws.var(0), np.finfo(draws.dtype).tiny)), -1)
+    moving = np.mean(np.any(draws[1:] != draws[:-1], -1), 0) >= MOVING
+    masses = lp.mean(0) + np.where(moving, volumes, volumes.max())
     masses = np.where(np.isfinite(masses), masses, -np.inf)
     error = np.sqrt((n / 2 + np.minimum(lp.var(0), 10.0 * n)) / (INDEPENDENT * t))
     return masses < np.median(np.sort(masses)[len(masses) // 2 :]) - LEAST - ERRORS * error

@@ -1,0 +1,56 @@
+"""Modes by their mass: two of equal mass whose heights lie 69 apart are both kept, a spurious one is left."""
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import gadabout as gad
+from gadabout.schedule.modes import negligible, others
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_two_modes_of_equal_mass_are_kept_and_said_not_to_mix():
+    """Scales 1 and 2 in 100 coordinates: in the typical sets log π differs by 100 log 2 = 69, the mass does not."""
+    n = 100
+
+    def density(x):
+        narrow, wide = -0.5 * jnp.sum((x + 20.0) ** 2), -0.125 * jnp.sum((x - 20.0) ** 2) - n * jnp.log(2.0)
+        return jnp.logaddexp(narrow, wide)
+
+    side = np.where(np.arange(16) % 2, 20.0, -20.0)[:, None]
+    starts = side + 3 * np.random.default_rng(0).normal(size=(16, n))
+    tree = gad.sample(density, init_per_chain=starts, num_draws=100, num_warmup=600, progress=False)
+    assert np.array_equal(np.sign(tree["posterior"]["x"].values.mean((1, 2))), np.sign(side[:, 0]))
+    assert tree.attrs["choice"]["distinct_starts"] == 16
+    assert any(found["kind"] == "rhat" for found in tree.attrs["findings"])
+
+
+def test_a_mode_hundreds_below_is_left_and_the_draws_are_right():
+    """A third of the chains begin in a mode of mass e^-300; means within 5 standard errors of the other mode's."""
+
+    def density(x):
+        return jnp.logaddexp(-0.5 * jnp.sum(x**2), -300.0 - 0.5 * jnp.sum((x - 60.0) ** 2 / 0.01))
+
+    side = np.where(np.arange(16) % 3 == 0, 60.0, 0.0)[:, None]
+    starts = jnp.asarray(side + 0.1 * np.random.default_rng(0).normal(size=(16, 5)))
+    tree = gad.sample(density, init_per_chain=starts, num_draws=200, progress=False)
+    x = tree["posterior"]["x"].values
+    assert np.abs(x.mean((0, 1))).max() < 5 / np.sqrt(tree["diagnostics"]["ess_bulk"]["x"].values.min())
+    assert tree.attrs["choice"]["started_anew"] == [0, 3, 6, 9, 12, 15]
+    assert tree.attrs["choice"]["distinct_starts"] == 10
+    assert not tree.attrs["findings"]
+
+
+@pytest.mark.parametrize(("mass", "lost"), [(-5.0, False), (-200.0, True)])
+def test_masses_are_weighed_and_not_heights(mass, lost):
+    """Chains 0 to 3 stand in a mode twice as wide, whose log mass is the others' and `mass`: 69 lower at equal mass."""
+    rng, n = np.random.default_rng(0), 100
+    z = rng.normal(size=(100, 16, n))
+    wide = np.arange(16) < 4
+    draws = np.where(wide[:, None], 2.0 * z + 50, z)
+    lp = -0.5 * np.sum(z**2, -1) + np.where(wide, mass - n * np.log(2.0), 0.0)
+    np.testing.assert_array_equal(negligible(draws, lp), wide & lost)
+    stuck = np.where(wide[:, None], draws[0], draws)  # their own draws do not say how wide the mode is
+    np.testing.assert_array_equal(negligible(stuck, lp), wide & lost)
+    assert others(wide).min() == 4
+    np.testing.assert_array_equal(others(~wide)[:4], np.arange(4))
