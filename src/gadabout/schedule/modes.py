@@ -10,6 +10,8 @@ INDEPENDENT = 0.2
 """the share of independent draws that is taken for granted when that error is worked out"""
 
 
+WIDER = 3.0
+"""by how much a mode of which nothing is known but its height may be wider than the widest that is known"""
 MOVING = 0.5
 """the share of draws at which a chain has moved, below which its own draws do not tell how wide its mode is"""
 
@@ -18,7 +20,7 @@ def negligible(draws: np.ndarray, lp: np.ndarray) -> np.ndarray:
     """Which chains stand where there is no mass to speak of beside that of others, from some draws of each.
 
     A chain's mass is that of a Gaussian where it stands: log π on average, plus the logarithms of its draws' standard
-    deviations; where it hardly moved, those of the chain that has the largest. It is held against the median of the
+    deviations; where it hardly moved, three times those of the chain that has the largest. It is held against the median of the
     better half of the chains.
 
     Args:
@@ -31,7 +33,7 @@ def negligible(draws: np.ndarray, lp: np.ndarray) -> np.ndarray:
     t, _, n = draws.shape
     volumes = 0.5 * np.sum(np.log(np.maximum(draws.var(0), np.finfo(draws.dtype).tiny)), -1)
     moving = np.mean(np.any(draws[1:] != draws[:-1], -1), 0) >= MOVING
-    masses = lp.mean(0) + np.where(moving, volumes, volumes.max())
+    masses = lp.mean(0) + np.where(moving, volumes, volumes.max() + n * np.log(WIDER))
     masses = np.where(np.isfinite(masses), masses, -np.inf)
     error = np.sqrt((n / 2 + np.minimum(lp.var(0), 10.0 * n)) / (INDEPENDENT * t))
     return masses < np.median(np.sort(masses)[len(masses) // 2 :]) - LEAST - ERRORS * error
