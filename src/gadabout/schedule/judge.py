@@ -163,13 +163,16 @@ def decide(evidence: Mapping[str, Any]) -> str:
 
 def why(evidence: Mapping[str, Any]) -> str:
     """The choice in one line."""
+    local = f"a move of split HMC is worth {evidence['efficiency']:.2f} draws, in {evidence['gradients']:.1f} gradients"
     chosen = {"sturdy": "NUTS with short steps", "local": "split HMC", "independence": "independence proposals"}
-    said = [f"{evidence['efficiency']:.2f} draws a move of split HMC, in {evidence['gradients']:.1f} gradients"]
-    if "pareto_k" in evidence:
-        efficiency, k = evidence["independence_efficiency"], evidence["pareto_k"]
-        said.append(f"{efficiency:.2f} an independence proposal, Pareto k̂ {k:.2f}")
-    because = "as asked" if evidence["named"] else "; ".join(evidence["doubt"] or said)
-    return f"{chosen[evidence['move']]}: {because}"
+    if evidence["named"]:
+        return f"{chosen[evidence['move']]}, as asked"
+    if evidence["doubt"]:
+        return f"{chosen[evidence['move']]}, because with split HMC {' and '.join(evidence['doubt'])}"
+    if "pareto_k" not in evidence:
+        return f"{chosen[evidence['move']]}: {local}"
+    efficiency, k = evidence["independence_efficiency"], evidence["pareto_k"]
+    return f"{chosen[evidence['move']]}: {local}, an independence proposal {efficiency:.2f} (Pareto k̂ {k:.2f})"
 
 
 @eqx.filter_jit
