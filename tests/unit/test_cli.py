@@ -22,6 +22,7 @@ from gadabout.cli.summary import summarise
 from gadabout.targets import available, wild
 
 SHORT = ["--warmup", "200", "--draws", "200", "--chains", "2"]
+MALA = ["--sampler", "gad-mala"]
 KEYS = {
     *("target", "sampler", "num_chains", "num_warmup", "num_draws", "seed", "acceptance_rate", "rhat_max", "ess"),
     *("seconds", "gradient_evaluations", "findings"),
@@ -153,7 +154,7 @@ def test_until_ends_a_run_and_says_so(tmp_path):
 
 
 def test_table_shows_the_error_of_the_mean(tmp_path):
-    result = run("sample", "correlated-2d", *SHORT)
+    result = run("sample", "correlated-2d", *MALA, *SHORT)
     assert "MCSE" in result.stdout
     assert "paper" not in result.stdout
     assert "square" not in result.stdout
@@ -168,7 +169,7 @@ def test_table_shows_the_error_of_the_mean(tmp_path):
 def test_sample_writes_strict_json_table_store_and_plot(tmp_path):
     figures, store, plot = tmp_path / "a.json", tmp_path / "a.zarr", tmp_path / "a.png"
     files = ["--json", figures, "--out", store, "--plot", plot]
-    result = run("sample", "correlated-2d", *SHORT, "--seed", "3", "--adapt", "per-chain", *files)
+    result = run("sample", "correlated-2d", *MALA, *SHORT, "--seed", "3", "--adapt", "per-chain", *files)
     assert result.exit_code == 0, result.output
     assert "x[1]" in result.stdout
     found = strict(figures.read_text())
@@ -188,7 +189,7 @@ def test_sample_writes_strict_json_table_store_and_plot(tmp_path):
 
 def test_what_is_not_a_number_is_null(tmp_path):
     figures = tmp_path / "a.json"
-    result = run("sample", "correlated-2d", "--warmup", 0, "--draws", 3, "--chains", 1, "--json", figures, "-q")
+    result = run("sample", "correlated-2d", *MALA, "--warmup", 0, "--draws", 3, "--chains", 1, "--json", figures, "-q")
     assert (result.exit_code, result.stdout, result.stderr) == (0, "", "")
     found = strict(figures.read_text())
     assert found["rhat_max"] is None
@@ -197,7 +198,7 @@ def test_what_is_not_a_number_is_null(tmp_path):
 
 def test_json_goes_to_standard_output_for_a_dash(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    result = run("sample", "correlated-2d", *SHORT, "--json", "-", "-q")
+    result = run("sample", "correlated-2d", *MALA, *SHORT, "--json", "-", "-q")
     assert result.exit_code == 0, result.output
     assert set(strict(result.stdout)) == KEYS
     assert list(tmp_path.iterdir()) == []
@@ -215,11 +216,11 @@ def test_many_coordinates_show_the_worst_and_say_so(tmp_path):
 
 
 def test_progress_is_plain_without_a_terminal():
-    result = run("sample", "correlated-2d", *SHORT)
+    result = run("sample", "correlated-2d", *MALA, *SHORT)
     assert "gadabout sampling: 200/200 iterations" in result.stderr
     assert "\x1b" not in result.stderr + result.stdout
     assert "\r" not in result.stderr
-    assert run("sample", "correlated-2d", *SHORT, "--no-progress").stderr == ""
+    assert run("sample", "correlated-2d", *MALA, *SHORT, "--no-progress").stderr == ""
 
 
 def test_bars_show_each_stage(capsys):
@@ -254,7 +255,7 @@ def test_duration(seconds, words):
 def test_float32_and_float64(density):
     for flag, expected in ((["--float32"], np.float32), ([], np.float64)):
         store = density.with_name(f"{np.dtype(expected).name}.zarr")
-        result = run("sample", f"{density}:normal", "--dim", 2, *SHORT, "--out", store, "-q", *flag)
+        result = run("sample", f"{density}:normal", "--dim", 2, *MALA, *SHORT, "--out", store, "-q", *flag)
         assert result.exit_code == 0, result.output
         assert xr.open_datatree(store, engine="zarr", consolidated=False)["posterior"]["x"].dtype == expected
 
@@ -267,7 +268,7 @@ def test_file_target_starts_at_the_rows_of_a_file(density, tmp_path):
     first = xr.open_datatree(tmp_path / "a.zarr", engine="zarr", consolidated=False)["posterior"]["x"][:, 0]
     np.testing.assert_allclose(first, [[1, 2, 3], [4, 5, 6]], atol=1e-3)
     np.save(tmp_path / "one.npy", np.array([1, 2, 3]))
-    assert run("sample", f"{density}:normal", "--init", tmp_path / "one.npy", *SHORT, "-q").exit_code == 0
+    assert run("sample", f"{density}:normal", "--init", tmp_path / "one.npy", *MALA, *SHORT, "-q").exit_code == 0
 
 
 @pytest.mark.parametrize(
@@ -330,7 +331,7 @@ def test_bad_files_of_targets(density, tmp_path):
     assert refused(run("sample", target, "--init", tmp_path / "a.npy"), "a.npy", "cannot be read")
     assert refused(run("sample", target, "--init", density), "density.py", "numpy.save")
     for name, array, words in (
-        ("rows", np.zeros((3, 2)), ["3 rows for 4 chains", "--chains 3"]),
+        ("rows", np.zeros((3, 2)), ["3 rows for 16 chains", "--chains 3"]),
         ("words", np.array(["a"]), ["real numbers"]),
         ("deep", np.zeros((1, 1, 1)), ["(1, 1, 1)"]),
         ("nan", np.array([np.nan]), ["NaN"]),
@@ -353,7 +354,7 @@ def test_what_sample_refuses_leaves_no_files(density, tmp_path):
 def test_existing_files_are_replaced_but_not_stores(tmp_path):
     (tmp_path / "a.json").write_text("old")
     (tmp_path / "a.zarr").mkdir()
-    assert run("sample", "correlated-2d", *SHORT, "-q", "--json", tmp_path / "a.json").exit_code == 0
+    assert run("sample", "correlated-2d", *MALA, *SHORT, "-q", "--json", tmp_path / "a.json").exit_code == 0
     assert "target" in strict((tmp_path / "a.json").read_text())
     assert refused(run("sample", "--out", tmp_path / "a.zarr"), "a.zarr", "exists")
 
@@ -368,7 +369,8 @@ def test_an_interrupted_run_ends_with_its_figures(tmp_path, monkeypatch):
 
     original = gadabout.sample
     monkeypatch.setattr(gadabout, "sample", interrupted)
-    arguments = ["sample", "correlated-2d", "--chains", 2, "--json", tmp_path / "a.json", "--plot", tmp_path / "a.png"]
+    files = ["--json", tmp_path / "a.json", "--plot", tmp_path / "a.png"]
+    arguments = ["sample", "correlated-2d", *MALA, "--chains", 2, *files]
     in_sampling = run(*arguments, "--warmup", 0, "--draws", 100_000)
     assert in_sampling.exit_code == 130
     assert "interrupted" in in_sampling.stdout

@@ -1,15 +1,23 @@
-"""What `sample` takes beside a density: models, rules to end by, earlier results, plans; and what is left alone."""
+"""What `sample` takes beside a density: models, rules to end by, earlier results, plans; and what is left alone.
+
+Where no sampler is named, and the call is not about that, it names one that compiles quickly.
+"""
+
+import os
+import signal
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import xarray as xr
 
 import gadabout as gad
 from gadabout.schedule import Choose, Chosen, Draw, Learn, Search
 
 QUICK = {"num_warmup": 60, "num_draws": 50, "progress": False}
+MALA = {"sampler": gad.gad_mala(), **QUICK}
 SCALES = jnp.asarray([0.1, 1.0, 3.0])
 MEAN = jnp.asarray([0.5, -2.0, 30.0])
 
@@ -20,6 +28,88 @@ def scaled_normal(x):
 
 def normal(x):
     return -0.5 * jnp.sum(x**2)
+
+
+# no sampler named
+
+
+def variables(tree, group="posterior"):
+    return {name: values.values for name, values in tree[group].data_vars.items()}
+
+
+@pytest.mark.parametrize("x64", [False, True], ids=["float32", "float64"])
+def test_the_first_call_of_all(x64):
+    """Nothing but a log density and a place: sixteen chains, and nothing to be said against the draws.
+
+    Of 16,000 draws with at least a third of as many independent ones, a mean has a standard error below 0.014.
+    """
+    with jax.enable_x64(x64):
+        tree = gad.sample(normal, jnp.zeros(3), progress=False)
+    x, dtype = tree["posterior"]["x"], np.dtype("float64" if x64 else "float32")
+    assert x.shape == (16, 1_000, 3)
+    assert tree["warmup_posterior"].sizes["draw"] < 500
+    assert {values.dtype for group in ("posterior", "learned") for values in variables(tree, group).values()} == {dtype}
+    assert np.abs(x.mean(("chain", "draw"))).max() < 0.07
+    assert np.abs((x**2).mean(("chain", "draw")) - 1).max() < 0.1
+    assert tree.attrs["warnings"] == []
+    assert tree.attrs["sampler"] == "default"
+    assert tree.attrs["num_chains"] == 16
+    assert 16 * 100 < tree.attrs["gradient_evaluations"] < 16 * 2_000
+
+
+def test_a_run_of_the_default_is_handed_on_to_the_next():
+    """θ as far as it is needed: no warm-up, and every chain begins one iteration from where one stood."""
+    before = gad.sample(normal, jnp.zeros(3), progress=False, num_draws=200)
+    after = gad.sample(normal, warm_start=before, num_warmup=0, num_draws=200, progress=False)
+    assert after["posterior"]["x"].shape == (16, 200, 3)
+    assert "warmup_posterior" not in after
+    assert rate(after) > 0.8
+    assert after.attrs["choice"]["doubt"] == []
+    mala = gad.sample(normal, warm_start=before, **MALA | {"num_warmup": 0})
+    assert mala["posterior"]["x"].shape == (4, 50, 3)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "num_chains"),
+    [({"num_warmup": 0}, 16), ({"num_warmup": 1}, 16), ({"num_chains": 1}, 1), ({"adapt": "per-chain"}, 16)],
+    ids=str,
+)
+def test_the_default_with_little_to_learn_from(arguments, num_chains):
+    tree = gad.sample(normal, jnp.zeros(3), num_draws=300, progress=False, **arguments)
+    assert tree["posterior"]["x"].shape == (num_chains, 300, 3)
+    assert ("warmup_posterior" in tree) == (arguments.get("num_warmup") is None)
+    assert all(np.isfinite(theta).all() for theta in variables(tree, "learned").values())
+    assert not {"chains-disagree", "no-move"} & {finding["kind"] for finding in tree.attrs["findings"]}
+
+
+@pytest.mark.filterwarnings("ignore:.*(nonfinite|diverging)")
+def test_what_is_recorded_does_not_change_what_the_default_chooses():
+    """The density has a cliff, at which trajectories diverge, so that there is something to be judged by."""
+    cliff = lambda x: jnp.where(x[0] > 0, normal(x), -jnp.inf)
+    arguments = {"init_per_chain": jnp.ones((16, 3)), "num_warmup": 200, "num_draws": 50, "progress": False}
+    whole, rates = (gad.sample(cliff, record=record, **arguments) for record in (None, ["acceptance_rate"]))
+    assert any("diverge" in reason for reason in whole.attrs["choice"]["doubt"])
+    assert rates.attrs["choice"] == whole.attrs["choice"]
+    np.testing.assert_array_equal(rates["sample_stats"]["acceptance_rate"], whole["sample_stats"]["acceptance_rate"])
+    assert set(rates.children) == {"sample_stats", "warmup_sample_stats", "learned"}
+
+
+@pytest.mark.parametrize("stage", ["warmup", "sampling"])
+def test_the_default_may_be_interrupted(stage, tmp_path):
+    def interrupt(progress):
+        if progress.stage == stage:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    arguments = {"progress": False, "num_draws": 10**6, "callback": interrupt, "out": tmp_path / "run.zarr"}
+    with pytest.warns(UserWarning, match="interrupted"):
+        tree = gad.sample(normal, jnp.zeros(3), **arguments)
+    assert ("posterior" in tree) == (stage == "sampling")
+    assert 0 < tree["warmup_posterior"].sizes["draw"] < 500
+    assert tree["learned"].data_vars
+    back = xr.open_datatree(tmp_path / "run.zarr", engine="zarr")
+    assert back.attrs["ending"] == "interrupted"
+    for group in ("warmup_posterior", *(["posterior"] if stage == "sampling" else [])):
+        np.testing.assert_array_equal(back[group]["x"], tree[group]["x"])
 
 
 # warm starts
@@ -82,7 +172,7 @@ def test_what_was_never_learned_is_not_handed_on():
 
 
 def test_chains_of_a_warm_start_may_be_more_or_fewer():
-    before = gad.sample(normal, jnp.zeros(2), num_chains=3, **QUICK)
+    before = gad.sample(normal, jnp.zeros(2), num_chains=3, **MALA)
     for chains in (1, 3, 7):
         tree = gad.sample(normal, warm_start=before, sampler=gad.gad_mala(), num_chains=chains, **QUICK)
         starts = tree["warmup_posterior"]["x"].values[:, 0]
@@ -91,13 +181,13 @@ def test_chains_of_a_warm_start_may_be_more_or_fewer():
 
 
 def test_a_warm_start_of_another_model_is_refused():
-    before = gad.sample(normal, jnp.zeros(2), **QUICK)
+    before = gad.sample(normal, jnp.zeros(2), **MALA)
     with pytest.raises(ValueError, match=r"the model needs 'x' of shape \(3,\)"):
-        gad.sample(normal, jnp.zeros(3), warm_start=before, **QUICK)
+        gad.sample(normal, jnp.zeros(3), warm_start=before, **MALA)
     with pytest.raises(ValueError, match="the model needs 'a'"):
-        gad.sample(lambda p: normal(p["a"]), {"a": jnp.zeros(2)}, warm_start=before, **QUICK)
+        gad.sample(lambda p: normal(p["a"]), {"a": jnp.zeros(2)}, warm_start=before, **MALA)
     with pytest.raises(TypeError, match="warm_start must be a result"):
-        gad.sample(normal, jnp.zeros(2), warm_start={"posterior": 1}, **QUICK)
+        gad.sample(normal, jnp.zeros(2), warm_start={"posterior": 1}, **MALA)
 
 
 # until
@@ -155,7 +245,7 @@ def test_rules_out_of_range(match, arguments):
 
 def test_until_is_a_rule():
     with pytest.raises(TypeError, match="until must be a rule"):
-        gad.sample(normal, jnp.zeros(2), until=400, **QUICK)
+        gad.sample(normal, jnp.zeros(2), until=400, **MALA)
 
 
 # models
@@ -202,34 +292,34 @@ def test_a_model_brings_all_that_it_has():
 
 def test_log_likelihoods_may_be_several():
     model = gad.Model(lambda x: normal(x), jnp.zeros(2), log_likelihood=lambda x: {"a": -(x**2), "b": -0.5 * x[0] ** 2})
-    tree = gad.sample(model, jnp.zeros(2), **QUICK)
+    tree = gad.sample(model, jnp.zeros(2), **MALA)
     assert tree["log_likelihood"]["a"].shape == (4, 50, 2)
     assert tree["log_likelihood"]["b"].shape == (4, 50)
 
 
 def test_a_model_runs_as_its_density_does():
-    plain = gad.sample(regression, {"slope": jnp.zeros(2), "shift": 0.0}, data=DATA, **QUICK)
+    plain = gad.sample(regression, {"slope": jnp.zeros(2), "shift": 0.0}, data=DATA, **MALA)
     model = gad.Model(regression, {"slope": jnp.zeros(2), "shift": 0.0}, data=DATA)
-    tree = gad.sample(model, {"slope": jnp.zeros(2), "shift": 0.0}, **QUICK)
+    tree = gad.sample(model, {"slope": jnp.zeros(2), "shift": 0.0}, **MALA)
     for name in ("slope", "shift"):
         np.testing.assert_array_equal(tree["posterior"][name], plain["posterior"][name])
 
 
 def test_dims_and_coords_of_a_plain_density():
     names = {"dims": {"x": ["place"]}, "coords": {"place": ["here", "there"]}}
-    tree = gad.sample(normal, jnp.zeros(2), **names, **QUICK)
+    tree = gad.sample(normal, jnp.zeros(2), **names, **MALA)
     assert tree["posterior"]["x"].sel(place="there").shape == (4, 50)
 
 
 def test_what_a_model_lacks_is_named():
     with pytest.raises(TypeError, match="has no start of its own"):
-        gad.sample(normal, **QUICK)
+        gad.sample(normal, **MALA)
     with pytest.raises(TypeError, match="data: a Model has its own"):
-        gad.sample(gad.Model(regression, start=draw_start, data=DATA), data=DATA, **QUICK)
+        gad.sample(gad.Model(regression, start=draw_start, data=DATA), data=DATA, **MALA)
     with pytest.raises(TypeError, match="dims: a Model has its own"):
-        gad.sample(gad.Model(regression, start=draw_start, data=DATA), dims={"slope": ["input"]}, **QUICK)
+        gad.sample(gad.Model(regression, start=draw_start, data=DATA), dims={"slope": ["input"]}, **MALA)
     with pytest.raises(ValueError, match="init has the leaves"):
-        gad.sample(gad.Model(normal, jnp.zeros(3)), jnp.zeros(2), **QUICK)
+        gad.sample(gad.Model(normal, jnp.zeros(3)), jnp.zeros(2), **MALA)
     with pytest.raises(TypeError, match="start"):
         gad.Model(normal, start=3)
 
@@ -239,13 +329,13 @@ def test_what_a_model_lacks_is_named():
 
 def test_init_per_chain_is_one_position_for_each_chain():
     with pytest.raises(ValueError, match=r"init_per_chain must have a leading axis of num_chains = 4.*\(3,\)"):
-        gad.sample(normal, init_per_chain=jnp.zeros(3), **QUICK)
+        gad.sample(normal, init_per_chain=jnp.zeros(3), **MALA)
     with pytest.raises(ValueError, match="init_per_chain must have a leading axis"):
-        gad.sample(lambda p: normal(p["a"]), init_per_chain={"a": jnp.zeros((4, 2)), "b": 0.0}, **QUICK)
+        gad.sample(lambda p: normal(p["a"]), init_per_chain={"a": jnp.zeros((4, 2)), "b": 0.0}, **MALA)
     with pytest.raises(TypeError, match="not both"):
-        gad.sample(normal, jnp.zeros(2), init_per_chain=jnp.zeros((4, 2)), **QUICK)
+        gad.sample(normal, jnp.zeros(2), init_per_chain=jnp.zeros((4, 2)), **MALA)
     with pytest.raises(TypeError, match="init_per_chain must be a pytree of arrays"):
-        gad.sample(normal, init_per_chain="here", **QUICK)
+        gad.sample(normal, init_per_chain="here", **MALA)
 
 
 def test_data_may_be_infinite_but_not_nan():
@@ -267,8 +357,8 @@ class Rows(eqx.Module):
 
 def test_a_users_object_with_a_method_of_the_librarys_is_left_alone():
     density = lambda x, data: -0.5 * jnp.sum((x - data.values) ** 2)
-    tree = gad.sample(density, jnp.zeros(2), data=Rows(jnp.asarray([1.0, 2.0])), **QUICK)
-    plain = gad.sample(lambda x: -0.5 * jnp.sum((x - jnp.asarray([1.0, 2.0])) ** 2), jnp.zeros(2), **QUICK)
+    tree = gad.sample(density, jnp.zeros(2), data=Rows(jnp.asarray([1.0, 2.0])), **MALA)
+    plain = gad.sample(lambda x: -0.5 * jnp.sum((x - jnp.asarray([1.0, 2.0])) ** 2), jnp.zeros(2), **MALA)
     np.testing.assert_allclose(tree["posterior"]["x"], plain["posterior"]["x"], rtol=1e-9, atol=1e-9)
 
 

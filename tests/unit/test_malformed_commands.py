@@ -133,7 +133,10 @@ def refused(arguments, words):
 
 
 def sampled(function, *more):
-    return ["sample", f"@/d.py:{function}", "--dim", "2", "--warmup", "0", "--draws", "5", *more]
+    return ["sample", f"@/d.py:{function}", "--dim", "2", "--sampler", "gad-mala", *more]
+
+
+DENSE = ["@/d.py:normal", "--sampler", "gad-mala"]
 
 
 def started(name):
@@ -181,7 +184,7 @@ COMMANDS = [
     (started("empty.npy"), ["--init", "(0,)", "(n,)"]),
     (started("nan.npy"), ["--init", "NaN"]),
     ([*started("infinite.npy"), "--chains", "2"], ["--init", "infinite"]),
-    (started("rows.npy"), ["--init", "3 rows for 4 chains", "--chains 3"]),
+    (started("rows.npy"), ["--init", "3 rows for 16 chains", "--chains 3"]),
     # log densities
     (sampled("pair"), ["logdensity", "a tuple", "return the value alone"]),
     (sampled("table"), ["logdensity", "a dict"]),
@@ -239,6 +242,8 @@ COMMANDS = [
     (["sample", "@/d.py:normal", "--dim", "0"], ["--dim", "at least 1"]),
     (["sample", "@/d.py:normal", "--dim", "two"], ["--dim", "'two'"]),
     (["sample", "@/d.py:normal", "--dim", "1000000"], ["1,000,000 coordinates", "GiB", "diagonal"]),
+    (["sample", *DENSE, "--dim", "1000000"], ["gad-mala on 1,000,000 coordinates", "GiB", "diagonal"]),
+    (["sample", "@/d.py:normal", "--dim", "2", "--draws", "2000000000"], ["num_draws", "GiB"]),
     (["sample", "--quiet=3"], ["quiet"]),
     # rules
     (["sample", "--until", ""], ["--until", "ess=1000"]),

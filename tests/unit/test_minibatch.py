@@ -209,10 +209,12 @@ def test_results_say_that_they_are_not_exact(recipe):
 
 def test_exact_samplers_say_so_and_take_no_batches():
     arguments = {"num_warmup": 10, "num_draws": 10, "progress": False}
-    tree = gad.sample(posterior().log_density, jnp.zeros(3), data=ROWS, **arguments)
+    tree = gad.sample(posterior().log_density, jnp.zeros(3), data=ROWS, sampler=gad.gad_mala(), **arguments)
     assert tree.attrs["exact"] is True
     assert tree.attrs["bias"] == ""
     with pytest.raises(ValueError, match="gad-mala compares log densities of all rows"):
+        gad.sample(posterior(), jnp.zeros(3), sampler=gad.gad_mala())
+    with pytest.raises(ValueError, match="split-hmc compares log densities of all rows"):
         gad.sample(posterior(), jnp.zeros(3))
     with pytest.raises(TypeError, match="leave the argument out"):
         run(data=ROWS)

@@ -17,6 +17,7 @@ from gadabout.cli.app import app
 from gadabout.cli.errors import FAILED
 
 QUICK = {"num_warmup": 60, "num_draws": 50, "progress": False}
+MALA = {"sampler": gad.gad_mala(), **QUICK}
 
 
 @pytest.fixture(autouse=True)
@@ -80,7 +81,7 @@ def test_attributes_go_to_a_store_and_come_back(tmp_path):
 
 def test_findings_are_warned_of_once_each_at_the_users_line():
     with pytest.warns(gad.DiagnosticWarning) as caught:
-        tree = gad.sample(normal, jnp.full(3, 100.0), num_chains=1, **QUICK)
+        tree = gad.sample(normal, jnp.full(3, 100.0), num_chains=1, **MALA)
     assert sorted(str(warning.message) for warning in caught) == sorted(tree.attrs["warnings"])
     assert {warning.filename for warning in caught} == {__file__}
     assert "halves" in {finding["kind"] for finding in tree.attrs["findings"]}
@@ -111,13 +112,13 @@ def no_room(monkeypatch, *folders):
 def test_the_library_returns_what_it_cannot_save(tmp_path, monkeypatch):
     no_room(monkeypatch, tmp_path)
     with pytest.warns(UserWarning, match="could not be saved at .*No space left"):
-        tree = gad.sample(normal, jnp.zeros(3), out=tmp_path / "run.zarr", **QUICK)
+        tree = gad.sample(normal, jnp.zeros(3), out=tmp_path / "run.zarr", **MALA)
     assert tree["posterior"].sizes["draw"] == 50
     assert "not-saved" in {finding["kind"] for finding in tree.attrs["findings"]}
     assert list(tmp_path.iterdir()) == []
 
 
-SHORT = ["--warmup", "60", "--draws", "50", "--chains", "2", "--no-progress"]
+SHORT = ["--warmup", "60", "--draws", "50", "--chains", "2", "--sampler", "gad-mala", "--no-progress"]
 
 
 def run(*arguments):

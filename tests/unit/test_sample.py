@@ -14,6 +14,7 @@ import gadabout as gad
 from gadabout.driver import TextProgress
 
 QUICK = {"num_warmup": 60, "num_draws": 50, "progress": False}
+MALA = {"sampler": gad.gad_mala(), **QUICK}
 
 
 def normal(x):
@@ -33,7 +34,7 @@ def same(a, b):
 
 
 def test_the_tree_has_the_schema():
-    tree = gad.sample(tree_density, {"w": jnp.zeros((2, 3)), "b": 0.0}, num_chains=3, **QUICK)
+    tree = gad.sample(tree_density, {"w": jnp.zeros((2, 3)), "b": 0.0}, num_chains=3, **MALA)
     assert tree["posterior"]["w"].dims == ("chain", "draw", "w_dim_0", "w_dim_1")
     assert tree["posterior"]["w"].shape == (3, 50, 2, 3)
     assert tree["posterior"]["b"].shape == (3, 50)
@@ -77,20 +78,20 @@ def test_gradients_of_a_random_walk_are_counted_while_learning_only():
 
 
 def test_same_seed_same_bits_other_seed_other_draws():
-    first, again, other = (gad.sample(normal, jnp.zeros(3), seed=seed, **QUICK) for seed in (4, 4, 5))
+    first, again, other = (gad.sample(normal, jnp.zeros(3), seed=seed, **MALA) for seed in (4, 4, 5))
     assert same(bits(first), bits(again))
     assert not same(bits(first), bits(other))
 
 
 def test_progress_callback_and_record_change_no_bits():
-    plain = gad.sample(normal, jnp.zeros(3), **QUICK)
+    plain = gad.sample(normal, jnp.zeros(3), **MALA)
     told = []
-    watched = gad.sample(normal, jnp.zeros(3), callback=told.append, **QUICK)
+    watched = gad.sample(normal, jnp.zeros(3), callback=told.append, **MALA)
     assert same(bits(plain), bits(watched))
     assert told[-1].stage == "sampling"
     assert told[-1].done == told[-1].total == 50
     assert told[-1].gradient_evaluations == 4 * 110
-    lean = gad.sample(normal, jnp.zeros(3), record=["posterior", "lp"], **QUICK)
+    lean = gad.sample(normal, jnp.zeros(3), record=["posterior", "lp"], **MALA)
     assert same(bits(plain), bits(lean))
     assert set(lean["sample_stats"].data_vars) == {"lp"}
     assert "warmup_posterior" not in lean
@@ -98,32 +99,32 @@ def test_progress_callback_and_record_change_no_bits():
 
 def test_initial_positions():
     per_chain = jnp.arange(12.0).reshape(4, 3) / 10
-    exact = gad.sample(normal, init_per_chain=per_chain, **(QUICK | {"num_warmup": 1}))
+    exact = gad.sample(normal, init_per_chain=per_chain, **(MALA | {"num_warmup": 1}))
     accepted = exact["warmup_sample_stats"]["accepted"].values[:, 0]
     start = exact["warmup_posterior"]["x"].values[:, 0]
     np.testing.assert_array_equal(start[~accepted], per_chain[~accepted])
     assert np.abs(start - per_chain).max() < 1
 
-    around = gad.sample(normal, jnp.full(3, 50.0), **QUICK)["warmup_posterior"]["x"].values[:, 0]
+    around = gad.sample(normal, jnp.full(3, 50.0), **MALA)["warmup_posterior"]["x"].values[:, 0]
     assert np.abs(around - 50).max() < 6
     assert len(np.unique(around)) == 12
 
-    drawn = gad.sample(normal, lambda key: 9 + jax.random.uniform(key, (3,)), **QUICK)["warmup_posterior"]["x"][:, 0]
+    drawn = gad.sample(normal, lambda key: 9 + jax.random.uniform(key, (3,)), **MALA)["warmup_posterior"]["x"][:, 0]
     assert (drawn > 8).all()
 
-    scalar = gad.sample(lambda x: -0.5 * x**2, 0.0, **QUICK)
+    scalar = gad.sample(lambda x: -0.5 * x**2, 0.0, **MALA)
     assert scalar["posterior"]["x"].shape == (4, 50)
 
 
 def test_one_position_or_one_per_chain():
     """`init` is one position whatever its shape; `init_per_chain` has a leading axis of chains in every leaf."""
-    assert gad.sample(normal, jnp.zeros(4), num_chains=4, **QUICK)["posterior"]["x"].shape == (4, 50, 4)
+    assert gad.sample(normal, jnp.zeros(4), num_chains=4, **MALA)["posterior"]["x"].shape == (4, 50, 4)
     per_chain = {"init_per_chain": jnp.zeros((4, 2))}
-    assert gad.sample(normal, **per_chain, num_chains=4, **QUICK)["posterior"]["x"].shape == (4, 50, 2)
+    assert gad.sample(normal, **per_chain, num_chains=4, **MALA)["posterior"]["x"].shape == (4, 50, 2)
     matrix = lambda x: -0.5 * jnp.trace(x @ x.T)
-    assert gad.sample(matrix, jnp.zeros((4, 2)), num_chains=4, **QUICK)["posterior"]["x"].shape == (4, 50, 4, 2)
+    assert gad.sample(matrix, jnp.zeros((4, 2)), num_chains=4, **MALA)["posterior"]["x"].shape == (4, 50, 4, 2)
     dicts = {"init_per_chain": {"w": jnp.zeros(4), "b": jnp.zeros(4)}}
-    either = gad.sample(tree_density, **dicts, num_chains=4, **QUICK)
+    either = gad.sample(tree_density, **dicts, num_chains=4, **MALA)
     assert either["posterior"]["b"].shape == (4, 50)
 
 
@@ -131,18 +132,18 @@ def test_tries_again_for_a_finite_start():
     """Half of all starts lie outside the support; each chain finds one inside."""
     half = lambda x: jnp.where(x[0] > 0, -x[0] - 0.5 * x[1] ** 2, -jnp.inf)
     with pytest.warns(UserWarning, match="nonfinite"):
-        tree = gad.sample(half, jnp.zeros(2), num_chains=16, **QUICK)
+        tree = gad.sample(half, jnp.zeros(2), num_chains=16, **MALA)
     assert (tree["warmup_posterior"]["x"].values[..., 0] > 0).all()
 
 
 def test_saved_result(tmp_path):
-    tree = gad.sample(normal, jnp.zeros(3), out=tmp_path / "run.zarr", **QUICK)
+    tree = gad.sample(normal, jnp.zeros(3), out=tmp_path / "run.zarr", **MALA)
     back = xr.open_datatree(tmp_path / "run.zarr", engine="zarr")
     assert same(bits(tree), bits(back))
     assert back.attrs["seed"] == 0
     assert [path.name for path in tmp_path.iterdir()] == ["run.zarr"]
     with pytest.raises(FileExistsError, match="exists already"):
-        gad.sample(normal, jnp.zeros(3), out=tmp_path / "run.zarr", **QUICK)
+        gad.sample(normal, jnp.zeros(3), out=tmp_path / "run.zarr", **MALA)
 
 
 def test_a_failed_save_leaves_nothing_and_keeps_the_draws(tmp_path, monkeypatch):
@@ -151,7 +152,7 @@ def test_a_failed_save_leaves_nothing_and_keeps_the_draws(tmp_path, monkeypatch)
 
     monkeypatch.setattr(xr.DataTree, "to_zarr", fail)
     with pytest.warns(UserWarning, match="disk full"):
-        tree = gad.sample(normal, jnp.zeros(3), out=tmp_path / "run.zarr", **QUICK)
+        tree = gad.sample(normal, jnp.zeros(3), out=tmp_path / "run.zarr", **MALA)
     assert tree["posterior"].sizes["draw"] == 50
     assert list(tmp_path.iterdir()) == []
 
@@ -165,8 +166,8 @@ def test_interruption_keeps_the_draws():
             os.kill(os.getpid(), signal.SIGINT)
 
     with pytest.warns(UserWarning, match="interrupted"):
-        tree = gad.sample(normal, jnp.zeros(3), num_warmup=50, num_draws=10**6, progress=False, callback=interrupt)
-    whole = gad.sample(normal, jnp.zeros(3), num_warmup=50, num_draws=3_000, progress=False)
+        tree = gad.sample(normal, jnp.zeros(3), callback=interrupt, **(MALA | {"num_draws": 10**6}))
+    whole = gad.sample(normal, jnp.zeros(3), **(MALA | {"num_draws": 3_000}))
     assert 2_000 < tree["posterior"].sizes["draw"] < 10**6
     np.testing.assert_array_equal(tree["posterior"]["x"][:, :2_000], whole["posterior"]["x"][:, :2_000])
     assert tree.attrs["interrupted"]
@@ -178,9 +179,9 @@ def test_a_callback_that_raises_loses_no_draw(tmp_path):
             raise KeyError("mine")
 
     with pytest.raises(gad.RunStopped, match="callback raised KeyError") as caught:
-        gad.sample(normal, jnp.zeros(3), callback=trouble, out=tmp_path / "run.zarr", **QUICK)
+        gad.sample(normal, jnp.zeros(3), callback=trouble, out=tmp_path / "run.zarr", **MALA)
     assert isinstance(caught.value.__cause__, KeyError)
-    whole = bits(gad.sample(normal, jnp.zeros(3), **QUICK))["x"]
+    whole = bits(gad.sample(normal, jnp.zeros(3), **MALA))["x"]
     kept = bits(caught.value.result)["x"]
     assert 0 < kept.shape[1] <= 50
     np.testing.assert_array_equal(kept, whole[:, : kept.shape[1]])
@@ -189,7 +190,7 @@ def test_a_callback_that_raises_loses_no_draw(tmp_path):
 
 def test_float32_stays_float32():
     with jax.enable_x64(False):
-        tree = gad.sample(normal, jnp.zeros(3), **QUICK)
+        tree = gad.sample(normal, jnp.zeros(3), **MALA)
     assert tree["posterior"]["x"].dtype == np.float32
     assert tree["learned"]["proposal.factor.matrix"].dtype == np.float32
     assert tree["warmup_sample_stats"]["beta"].dtype == np.float32
@@ -217,12 +218,12 @@ def test_proposals_outside_the_support_are_told():
 
 
 def test_zero_warmup():
-    tree = gad.sample(normal, jnp.zeros(3), **(QUICK | {"num_warmup": 0}))
+    tree = gad.sample(normal, jnp.zeros(3), **(MALA | {"num_warmup": 0}))
     assert "warmup_posterior" not in tree
 
 
 def test_text_progress_writes_log_lines_where_there_is_no_terminal(capsys):
-    gad.sample(normal, jnp.zeros(3), **(QUICK | {"progress": True}))
+    gad.sample(normal, jnp.zeros(3), **(MALA | {"progress": True}))
     lines = capsys.readouterr().err.splitlines()
     assert any("warmup: 60/60" in line for line in lines)
     assert any("sampling: 50/50" in line for line in lines)
@@ -286,6 +287,7 @@ def of(name):
 
 
 POSITION = {"a": jnp.asarray(1.0), "b": jnp.ones(2)}
+DEFAULT = {"sampler": None}
 
 
 @pytest.mark.parametrize(
@@ -337,12 +339,17 @@ POSITION = {"a": jnp.asarray(1.0), "b": jnp.ones(2)}
         (MemoryError, "num_draws.*GiB", {"num_draws": 10**12}),
         (MemoryError, "num_chains.*GiB", {"num_chains": 10**10}),
         (MemoryError, "gad-mala on 1,000,000 coordinates", {"init": jnp.zeros(10**6)}),
+        (MemoryError, "1,000,000 coordinates that the plan default looks at", {"init": jnp.zeros(10**6)} | DEFAULT),
+        (MemoryError, "num_draws.*GiB", {"num_draws": 10**12} | DEFAULT),
+        (MemoryError, "num_warmup.*GiB", {"num_warmup": 10**12} | DEFAULT),
+        (ValueError, "differentiated", {"model": no_derivative} | DEFAULT),
+        (ValueError, "record.*'speed'.*'lp'", {"record": ["posterior", "speed"]} | DEFAULT),
         (FileNotFoundError, "nowhere", {"out": "nowhere/run.zarr"}),
     ],
 )
 def test_bad_input(error, match, arguments):
     with pytest.raises(error, match=match):
-        gad.sample(**({"model": normal, "init": jnp.zeros(3)} | QUICK | arguments))
+        gad.sample(**({"model": normal, "init": jnp.zeros(3)} | MALA | arguments))
 
 
 def test_samplers_that_need_no_gradient_take_densities_without_one():
@@ -351,7 +358,7 @@ def test_samplers_that_need_no_gradient_take_densities_without_one():
 
 
 def test_fast_takes_a_density_without_second_derivative():
-    assert gad.sample(no_second_derivative, jnp.zeros(2), **QUICK)["posterior"]["x"].shape == (4, 50, 2)
+    assert gad.sample(no_second_derivative, jnp.zeros(2), **MALA)["posterior"]["x"].shape == (4, 50, 2)
 
 
 @pytest.mark.parametrize("recipe", [gad.gad_mala, gad.gad_rwm, gad.mala, gad.rwm, gad.hmc, gad.am])
