@@ -37,12 +37,13 @@ def default(
     named = MOVES[check_one_of("move", move, tuple(MOVES))]
     local = split_hmc(factor, target_acceptance=target_acceptance)
     sturdy, independence = nuts(factor, target_acceptance=0.95), local_global(local)
+    simple = local_global(split_hmc("diagonal", target_acceptance=target_acceptance), factor="diagonal")
     stages = (
         Search(),
         Descend(factor),
         Learn(local, share=0.5),
         Judge(local, fitted_gaussian, named),
-        Chosen((Learn(sturdy, share=0.5), Rest(), Rest())),
-        Chosen((Draw(sturdy), Draw(local), Draw(independence))),
+        Chosen((Learn(sturdy, share=0.5), Rest(), Rest(), Rest())),
+        Chosen((Draw(sturdy), Draw(local), Draw(independence), Draw(simple))),
     )
     return Plan(stages, "default", num_chains=16)

@@ -10,8 +10,8 @@ import jax.numpy as jnp
 from jax.tree_util import Partial
 
 from gadabout.adaptations import NoAdaptation
-from gadabout.checks import check_whole, shown
-from gadabout.factors import Diagonal
+from gadabout.checks import check_one_of, check_whole, shown
+from gadabout.factors import Diagonal, FactorChoice, of_kind
 from gadabout.kernels import LocalGlobal
 from gadabout.proposals import AbstractDistribution, ScaleMixture, no_skew
 from gadabout.proposals.scale_mixture import SCALES
@@ -22,6 +22,7 @@ def local_global(
     local: Sampler,
     distribution: AbstractDistribution | None = None,
     *,
+    factor: FactorChoice = "auto",
     period: int = 32,
 ) -> Sampler:
     """Independence proposals, all of a period at once, with a move of another sampler before them; it learns nothing.
@@ -30,6 +31,7 @@ def local_global(
         local: a recipe's result whose chain keeps no more than a point, such as `split_hmc()` or `mala()`.
         distribution: q. By default a Gaussian at several scales (`proposals.ScaleMixture`), at the mean and with the
             covariance that were found (see `warm_start`, and `default`, which finds them), or at 0 with I.
+        factor: that of the default; "auto" is what was found, "diagonal" its standard deviations.
         period: transitions from one local move to the next.
 
     Raises:
@@ -44,14 +46,18 @@ def local_global(
     if not (distribution is None or isinstance(distribution, AbstractDistribution)):
         example = "such as gadabout.proposals.Gaussian(mean, factor)"
         raise TypeError(f"distribution must be an AbstractDistribution, {example}, got {shown(distribution)}")
-    kernel = Partial(_kernel, local=local, distribution=distribution, period=check_whole("period", period, 2))
+    check_one_of("factor", factor, ("auto", "dense", "diagonal"))
+    kernel = Partial(
+        _kernel, local=local, distribution=distribution, kind=factor, period=check_whole("period", period, 2)
+    )
     return Sampler("local-global", kernel, NoAdaptation(), exact=local.exact, bias=local.bias, state_is_point=False)
 
 
-def _kernel(n, learned, *, local, distribution, period):
+def _kernel(n, learned, *, local, distribution, kind, period):
     if distribution is None:
         found, mean = known_factor(learned), None if learned is None else learned.mean
         factor, mean = Diagonal(jnp.ones(n)) if found is None else found, jnp.zeros(n) if mean is None else mean
+        factor = factor if kind == "auto" else of_kind(kind, factor)
         even = jax.tree.map(lambda leaf: jnp.asarray(leaf, dtype=float), no_skew(n))
         distribution = ScaleMixture(mean, factor, even, jnp.full(len(SCALES), 1 / len(SCALES)))
     if distribution.dim != n:

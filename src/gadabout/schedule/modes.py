@@ -20,8 +20,8 @@ def negligible(draws: np.ndarray, lp: np.ndarray) -> np.ndarray:
     """Which chains stand where there is no mass to speak of beside that of others, from some draws of each.
 
     A chain's mass is that of a Gaussian where it stands: log π on average, plus the logarithms of its draws' standard
-    deviations; where it hardly moved, three times those of the chain that has the largest. It is held against the median of the
-    better half of the chains.
+    deviations; where it hardly moved, three times those of the chain that has the largest. It is held against the
+    median of the better half of the chains.
 
     Args:
         draws: of shape (t, chains, n).

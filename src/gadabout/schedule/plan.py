@@ -2,7 +2,7 @@
 
 import equinox as eqx
 
-from gadabout.checks import check_finite, shown
+from gadabout.checks import check_finite, check_whole, shown
 from gadabout.sampler import Sampler
 from gadabout.schedule.stages import AbstractStage, AbstractWarmup, Draw, Learn, Search
 
@@ -38,6 +38,7 @@ class Plan(eqx.Module):
         if not kinds or [isinstance(kind, Draw) for kind in kinds] != [False] * (len(kinds) - 1) + [True]:
             names = [type(kind).__name__ for kind in kinds]
             raise ValueError(f"stages: the last stage of a plan, and no other, must be Draw; got {names}")
+        check_whole("num_chains", self.num_chains)
         warm = [kind for kind in kinds if isinstance(kind, AbstractWarmup)]
         shares = [check_finite("stages: a share of warm-up", kind.share) for kind in warm]
         if any(share < 0 for share in shares) or (shares and abs(sum(shares) - 1) > 1e-9):
