@@ -59,8 +59,13 @@ def test_command_lines_of_the_readme(arguments, tmp_path, monkeypatch, data_home
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("GADABOUT_DATA", str(data_home.resolve()))
     Path("my_model.py").write_text("def log_density(x):\n    return -0.5 * x @ x\n")
-    shorter = {"sample": ["--warmup", "500"], "bench": ["--iterations", "500", "--repeats", "1"]}
-    result = CliRunner().invoke(app, [*arguments, *shorter.get(arguments[0], [])])
+    shorter = {
+        "sample": ["--warmup", "500"],
+        "bench overhead": ["--iterations", "500", "--repeats", "1"],
+        "bench peers": ["--peer", "gadabout", "--draws", "100", "--repeats", "1"],
+    }
+    command = " ".join(arguments[: 2 if arguments[0] == "bench" else 1])
+    result = CliRunner().invoke(app, [*arguments, *shorter.get(command, [])])
     assert result.exit_code == 0, result.output
     if "--json" in arguments:
         assert Path("german.json").is_file()

@@ -196,6 +196,8 @@ RULES_AND_PLANS = [
     (lambda: gad.Plan((Draw(gad.rwm()), Draw(gad.rwm()))), ["stages", "Draw"]),
     (lambda: gad.Plan((Search(), Learn(gad.rwm(), 0.5), Draw(gad.rwm()))), ["stages", "sum to 1", "0.5"]),
     (lambda: gad.Plan((Search(), Learn(gad.rwm(), "x"), Draw(gad.rwm()))), ["stages", "share", "'x'"]),
+    (lambda: gad.Plan((Search(), Draw(gad.rwm())), num_chains=0), ["num_chains", "at least 1", "0"]),
+    (lambda: gad.Plan((Search(), Draw(gad.rwm())), num_chains=None), ["num_chains", "None"]),
     (lambda: gad.Plan((Search(), Draw("rwm"))), ["sampler", "'rwm'", "rwm()"]),
     (lambda: gad.Plan((Search(), Draw(gad.rwm))), ["sampler", "rwm()"]),
     (lambda: Choose(()), ["candidates", "at least one"]),
