@@ -136,7 +136,11 @@ def test_a_forgotten_sum_over_devices_is_found(mesh, monkeypatch):
         test_four_devices_make_the_chains_of_one("gad-mala", "float64", mesh)
 
 
-@pytest.mark.parametrize("name", ["gad-mala", "haario-for-ever", "nuts"])
+IN_CHECKS = ("gad-mala", "haario-for-ever", "nuts")
+"""samplers whose law over devices is tested in the checks; the others' under the marker"""
+
+
+@pytest.mark.parametrize("name", [pytest.param(n, marks=() if n in IN_CHECKS else pytest.mark.long) for n in SAMPLERS])
 def test_four_devices_draw_from_the_same_law(name, mesh):
     """Moments of 8 chains of 4,000 draws on the laws' target, from exact draws, against 10⁶ exact ones.
 

@@ -10,23 +10,14 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Key, PyTree
 
-from gadabout.driver import aside, loop
+from gadabout.driver import aside, loop, room
 from gadabout.driver.pipeline import Pipeline, Segment, Settings
 from gadabout.driver.records import Records
 from gadabout.driver.search import Starts, find_start
-from gadabout.driver.sink import check_memory
 from gadabout.factors import FactorChoice, isotropic, kind_for
 from gadabout.sampler import Learned, Sampler, theta_by_name
 from gadabout.schedule import AbstractStage, AbstractWarmup, Plan, Warm, lengths
 from gadabout.target import Target
-
-COPIES = 4
-"""arrays of the size of θ, or of all positions, that a run holds at the least"""
-
-COPIES_LOOKED_AT = 8
-"""the same of draws that a stage looks at"""
-SMALLER = "choose a diagonal factor or metric, a sampler that needs none, fewer components or fewer coordinates"
-UNSEEN = "use fewer chains, or name a sampler that learns scales alone, such as nuts() or gad_mala(factor='diagonal')"
 
 
 class Services:
@@ -63,22 +54,8 @@ class Services:
         return next(length for group, length in zip(warm, each, strict=True) if any(one is stage for one in group))
 
     def check_memory(self) -> None:
-        """Raises MemoryError where the chains, a sampler's own matrices, or a look need more than the machine has."""
-        n, size = self.starts.layout.dim, jnp.zeros(0).dtype.itemsize
-        for sampler in self.plan.samplers:
-            kernel = eqx.filter(eqx.filter_eval_shape(sampler.kernel, n), lambda leaf: hasattr(leaf, "size"))
-            own = sum(leaf.size * size for leaf in jax.tree.leaves(kernel))
-            check_memory(COPIES * own, 1, f"the matrices of {sampler.name} on {n:,} coordinates", SMALLER)
-        check_memory(
-            COPIES * n * size,
-            self.settings.num_chains,
-            f"num_chains = {self.settings.num_chains:,} chains",
-            "use fewer chains",
-        )
-        for stage in self.plan.stages:
-            seen = stage.looks_at(self)
-            what = f"the {seen:,} iterations on {n:,} coordinates that the plan {self.plan.name} looks at"
-            check_memory(COPIES_LOOKED_AT * n * size * self.settings.num_chains, seen, what, UNSEEN)
+        """Raises MemoryError where chains, a sampler's matrices, or a look need more than the machine has."""
+        room.check_plan(self)
 
     def search(self, warm: Warm) -> Warm:
         """The warm state with places to start, where the log density and its derivatives are finite."""
