@@ -80,10 +80,6 @@ class AbstractFactor(eqx.Module):
         """The shape of the covariance that `fitted` wants: (n, n), or (n,) where variances are all it can hold."""
         return self.dim, self.dim
 
-    def times(self, other: Any) -> Self:
-        """The product of two factors of this kind; raises NotImplementedError where it is none of the kind."""
-        raise NotImplementedError(f"the product of two factors {type(self).__name__} is none of that kind")
-
     @abstractmethod
     def fitted(self, covariance: Float[Array, "n *n"]) -> Self:
         """A factor of this kind with L Lᵀ = covariance, as nearly as it can; itself where rounding leaves no root."""
