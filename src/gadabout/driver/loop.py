@@ -120,16 +120,19 @@ def advance(
     offset: int = 0,
     batches: Any = None,
     mesh: Mesh | None = None,
+    optimised: bool = False,
 ) -> tuple[Run, dict[str, Array], Tally]:
     """Advances a run by `length` iterations, with every `thinning`-th recorded; `run` is donated.
 
     Returns the run, the buffers of shape (capacity, pools, chains, ...) and the tally. Of the first draw in the buffers
     `offset` iterations were made before; a draw is whole once `thinning` are. Neither of the three numbers compiles
     anything anew, and a length of 0 compiles without moving a chain. Iteration i of the chunk sees the i-th of
-    `batches`, if there are any. With a mesh the chains lie over its devices, which talk to each other in `Pool` alone.
+    `batches`, if there are any. `optimised` asks for all of the compiler's optimisations. With a mesh the chains lie
+    over its devices, which talk to each other in `Pool` alone.
     """
     counts = jnp.asarray([length, thinning, offset])
-    return _advance((sampler, target, adapt, fields, batches, mesh), run, counts)
+    advance = _advance.optimised if optimised else _advance  # pyright: ignore
+    return advance((sampler, target, adapt, fields, batches, mesh), run, counts)
 
 
 @program(donate="all-except-first")

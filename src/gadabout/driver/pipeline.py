@@ -11,6 +11,7 @@ from jax.sharding import Mesh
 
 from gadabout.driver import loop
 from gadabout.driver.checkpoint import Account
+from gadabout.driver.programs import LONG_WARMUP
 from gadabout.driver.progress import Progress
 from gadabout.driver.records import Records
 from gadabout.driver.until import Until
@@ -103,6 +104,7 @@ class Pipeline:
         run, buffer, tally = loop.advance(
             sampler, self.target, run, length, thinning, segment.adapt, fields,
             offset=offset, batches=batches, mesh=self.settings.mesh,
+            optimised=self.settings.num_warmup >= LONG_WARMUP,
         )  # fmt: skip
         self.t += length
         return run, Chunk(segment, length, buffer, tally, sent)
