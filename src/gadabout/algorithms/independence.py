@@ -4,16 +4,14 @@ Propose y ~ q, whatever x.                                         Independent.m
 Accept with probability min{1, w(y)/w(x)}, w = π/q.                Metropolis.step
 """
 
-import jax.numpy as jnp
 from jax.tree_util import Partial
 
 from gadabout.adaptations import NoAdaptation
-from gadabout.algorithms.settings import optional_positive, positive
-from gadabout.checks import shown
-from gadabout.factors import Diagonal, Scaled
+from gadabout.algorithms.settings import known_gaussian, optional_distribution, optional_positive, positive
+from gadabout.factors import Scaled
 from gadabout.kernels import Metropolis
 from gadabout.proposals import AbstractDistribution, Gaussian, Independent, StudentT
-from gadabout.sampler import Sampler, known_factor
+from gadabout.sampler import Sampler
 
 
 def independence(
@@ -36,21 +34,16 @@ def independence(
     Raises:
         ValueError: if a setting is out of range, or the distribution has not as many coordinates as the position.
     """
-    if not (distribution is None or isinstance(distribution, AbstractDistribution)):
-        raise TypeError(
-            "distribution must be one of the library's, such as gadabout.proposals.Gaussian(mean, factor), or one that "
-            f"derives from gadabout.AbstractDistribution, got {shown(distribution)}"
-        )
+    given = optional_distribution(distribution)
     scale_, degrees = positive("scale", scale), optional_positive("degrees_of_freedom", degrees_of_freedom)
-    kernel = Partial(_kernel, distribution=distribution, scale=scale_, degrees_of_freedom=degrees)
+    kernel = Partial(_kernel, distribution=given, scale=scale_, degrees_of_freedom=degrees)
     return Sampler("independence", kernel, NoAdaptation())
 
 
 def _kernel(n, learned, *, distribution, scale, degrees_of_freedom):
     if distribution is None:
-        found, mean = known_factor(learned), None if learned is None else learned.mean
-        centre = jnp.zeros(n) if mean is None else mean
-        factor = Scaled(scale, Diagonal(jnp.ones(n)) if found is None else found)
+        centre, factor = known_gaussian(n, learned)
+        factor = Scaled(scale, factor)
         if degrees_of_freedom is None:
             return Metropolis(Independent(Gaussian(centre, factor)))
         return Metropolis(Independent(StudentT(centre, factor, degrees_of_freedom)))

@@ -10,12 +10,13 @@ import jax.numpy as jnp
 from jax.tree_util import Partial
 
 from gadabout.adaptations import NoAdaptation
+from gadabout.algorithms.settings import fitting, known_gaussian, optional_distribution
 from gadabout.checks import check_one_of, check_whole, shown
-from gadabout.factors import Diagonal, FactorChoice, of_kind
+from gadabout.factors import FactorChoice, of_kind
 from gadabout.kernels import LocalGlobal
 from gadabout.proposals import AbstractDistribution, ScaleMixture, no_skew
 from gadabout.proposals.scale_mixture import SCALES
-from gadabout.sampler import Sampler, known_factor
+from gadabout.sampler import Sampler
 
 
 def local_global(
@@ -43,23 +44,21 @@ def local_global(
         raise TypeError(f"local must be a recipe's result, such as split_hmc(), got {shown(local)}")
     if not local.state_is_point:
         raise ValueError(f"local: the chain of {local.name} keeps more than a point; choose one that does not")
-    if not (distribution is None or isinstance(distribution, AbstractDistribution)):
-        example = "such as gadabout.proposals.Gaussian(mean, factor)"
-        raise TypeError(f"distribution must be an AbstractDistribution, {example}, got {shown(distribution)}")
     check_one_of("factor", factor, ("auto", "dense", "diagonal"))
     kernel = Partial(
-        _kernel, local=local, distribution=distribution, kind=factor, period=check_whole("period", period, 2)
+        _kernel,
+        local=local,
+        distribution=optional_distribution(distribution),
+        kind=factor,
+        period=check_whole("period", period, 2),
     )
     return Sampler("local-global", kernel, NoAdaptation(), exact=local.exact, bias=local.bias, state_is_point=False)
 
 
 def _kernel(n, learned, *, local, distribution, kind, period):
     if distribution is None:
-        found, mean = known_factor(learned), None if learned is None else learned.mean
-        factor, mean = Diagonal(jnp.ones(n)) if found is None else found, jnp.zeros(n) if mean is None else mean
+        mean, factor = known_gaussian(n, learned)
         factor = factor if kind == "auto" else of_kind(kind, factor)
         even = jax.tree.map(lambda leaf: jnp.asarray(leaf, dtype=float), no_skew(n))
         distribution = ScaleMixture(mean, factor, even, jnp.full(len(SCALES), 1 / len(SCALES)))
-    if distribution.dim != n:
-        raise ValueError(f"distribution has {distribution.dim} coordinates, the position has {n}")
-    return LocalGlobal(local.kernel(n, learned), distribution, period)
+    return LocalGlobal(local.kernel(n, learned), fitting(distribution, n, "distribution"), period)

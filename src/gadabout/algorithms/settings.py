@@ -88,6 +88,22 @@ def fitting(tree: Any, n: int, argument: str) -> Any:
     return tree
 
 
+def optional_distribution(distribution: Any) -> AbstractDistribution | None:
+    """The argument `distribution`, if it is one or None; raises TypeError."""
+    if not (distribution is None or isinstance(distribution, AbstractDistribution)):
+        raise TypeError(
+            "distribution must be one of the library's, such as gadabout.proposals.Gaussian(mean, factor), or one that "
+            f"derives from gadabout.AbstractDistribution, got {shown(distribution)}"
+        )
+    return distribution
+
+
+def known_gaussian(n: int, learned: Learned | None) -> tuple[Float[Array, " n"], AbstractFactor]:
+    """Mean and factor of what is known of the target; 0 and I where nothing is."""
+    mean, factor = None if learned is None else learned.mean, known_factor(learned)
+    return jnp.zeros(n) if mean is None else mean, Diagonal(jnp.ones(n)) if factor is None else factor
+
+
 def initial_factor(
     n: int, kind: FactorKind, scale: Float[Array, ""] | None, learned: Learned | None
 ) -> Cholesky | Diagonal:

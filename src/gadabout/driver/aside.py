@@ -34,7 +34,7 @@ def descend(services: "Services", warm: Warm, kind: FactorKind) -> Warm:
     landing = descent(MOST_TURNS)
     pipeline.clock("warmup")
     pipeline.add_aside(0, int(landing.evaluations))
-    services.evidence = {**services.evidence, "distinct_starts": int(landing.distinct)}
+    services.note({"distinct_starts": int(landing.distinct)})
     return replace(warm, positions=landing.positions, learned=landing.learned)
 
 
@@ -70,7 +70,7 @@ def learn_anew(
     services: "Services", sampler: Sampler, run: loop.Run, where: Callable, sources: np.ndarray, draws: np.ndarray
 ) -> loop.Run:
     """Chains start again where others stand, from the Gaussian of draws (draws, n), and the sampler learns again."""
-    factor, x = where(jax.tree.map(lambda leaf: leaf[0], run.pools.kernel)).factor, loop.positions(run.pools)
+    factor, x = services.fitted(run, where).factor, loop.positions(run.pools)
     covariance = draws.var(0) + np.finfo(draws.dtype).tiny
     if len(factor.covariance_shape()) > 1:
         covariance = np.diag(0.1 * covariance) + 0.9 * np.cov(draws.T).reshape(draws.shape[1], -1)

@@ -12,6 +12,7 @@ from jaxtyping import Array, Bool, Float, Int, Key, PyTree, UInt
 
 from gadabout.adaptations import PerChain, Pool
 from gadabout.driver.programs import program
+from gadabout.kernels import AbstractKernel
 from gadabout.sampler import Sampler, State
 from gadabout.schedule import Warm
 from gadabout.target import Target
@@ -58,6 +59,11 @@ def positions(pools: State) -> Float[Array, "chains n"]:
     """Where the chains of all pools stand."""
     x = jax.vmap(lambda pool: pool.position)(pools)
     return x.reshape(-1, x.shape[-1])
+
+
+def first_kernel(run: Run) -> AbstractKernel:
+    """The kernel of the first pool, which is that of all chains where adaptation is pooled."""
+    return jax.tree.map(lambda leaf: leaf[0], run.pools.kernel)
 
 
 @program(donate="all-except-first")

@@ -91,7 +91,16 @@ class Services:
 
     def choose(self, choice: int, evidence: dict[str, Any]) -> None:
         """Notes which candidate acts from now on, and why, in numbers and words."""
-        self.choice, self.evidence = choice, {**self.evidence, **evidence}
+        self.choice = choice
+        self.note(evidence)
+
+    def note(self, evidence: dict[str, Any]) -> None:
+        """Adds to what speaks for a choice."""
+        self.evidence = {**self.evidence, **evidence}
+
+    def fitted(self, run: loop.Run, where: Callable[[Any], Any]) -> Any:
+        """What `where` says of the kernel; where each chain learned its own, of the first."""
+        return where(loop.first_kernel(run))
 
     def learn_anew(
         self, sampler: Sampler, run: loop.Run, where: Callable[[Any], Any], sources: np.ndarray, draws: np.ndarray
@@ -109,7 +118,7 @@ class Services:
         """
 
         def fitted(run):
-            kernel = jax.tree.map(lambda leaf: leaf[0], run.pools.kernel)
+            kernel = loop.first_kernel(run)
             own = theta_by_name(kernel) | {name: jnp.asarray(value, dtype=float) for name, value in theta.items()}
             return Warm(
                 run.chain_keys, run.t, loop.positions(run.pools),

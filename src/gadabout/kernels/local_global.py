@@ -6,6 +6,8 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PyTree
 
 from gadabout.kernels.base import AbstractInfo, AbstractKernel, Info
+from gadabout.kernels.compose import PartOutcome
+from gadabout.kernels.metropolis import accept
 from gadabout.proposals import AbstractDistribution
 from gadabout.target import Point
 
@@ -65,7 +67,8 @@ class LocalGlobal(AbstractKernel):
         y, log_q, wait = self._propose(jax.random.clone(key))  # one of the two is used
         there = self.local.init(y, target)
         w = self._log_weight(state.here)
-        accepted, ratio, finite = judged(wait, self.local.point(there).logp - log_q, w)
+        logp = self.local.point(there).logp
+        accepted, ratio, finite = accept(wait, logp - log_q - w, jnp.isfinite(logp))
         stayed = _where(accepted, there, state.here)
         other = self._info(self.local.point(stayed).logp, accepted, ratio, finite)
         is_local = state.left == 0
@@ -80,7 +83,7 @@ class LocalGlobal(AbstractKernel):
         def judge(carry, turn):
             w, chosen = carry
             i, wait, proposed = turn
-            accepted, ratio, finite = judged(wait, proposed, w)
+            accepted, ratio, finite = accept(wait, proposed - w, jnp.isfinite(proposed))
             accepted &= i < count - 1
             carry = jnp.where(accepted, proposed, w), jnp.where(accepted, i, chosen)
             return carry, (carry[1], accepted, ratio, finite)
@@ -100,12 +103,10 @@ class LocalGlobal(AbstractKernel):
     def _local(self, key, here, target):
         """The local move, with the gradient counted that the next one begins with."""
         after, info = self.local.step(key, here, target)
-        made = info.gradient_evaluations
-        made = self.local.gradient_evaluations(False) if made is None else made
+        told = PartOutcome.of(info, self.local, min(self.order, 1))
         statistics = {name: jnp.asarray(info.statistics.get(name, 0), kind) for name, kind in KEPT.items()}
-        rate = jnp.asarray(info.acceptance_rate, info.lp.dtype)
-        gradients = jnp.asarray(made, int) + min(self.order, 1)
-        return after, _plain(info.lp, rate, info.accepted, info.finite, statistics, gradients)
+        rate, gradients = told.acceptance_rate, told.gradient_evaluations
+        return after, _plain(info.lp, rate, told.accepted, told.finite, statistics, gradients)
 
     def _propose(self, key):
         """y ~ q, log q(y) and the exponential that judges it."""
@@ -122,14 +123,6 @@ class LocalGlobal(AbstractKernel):
         statistics = {name: jnp.zeros((), kind) for name, kind in KEPT.items()}
         rate = jnp.exp(jnp.minimum(0, ratio))
         return _plain(logp, rate, accepted, finite, statistics, jnp.zeros((), int))
-
-
-def judged(wait: Array, proposed: Array, w: Array) -> tuple[Array, Array, Array]:
-    """Whether a proposal is accepted by its log weight and the chain's, its log-ratio, and whether that is finite."""
-    ratio = proposed - w
-    finite = jnp.isfinite(proposed) & (ratio > -jnp.inf)
-    ratio = jnp.where(finite, ratio, -jnp.inf)
-    return -wait <= ratio, ratio, finite
 
 
 def _plain(lp, rate, accepted, finite, statistics, gradients) -> AbstractInfo:

@@ -3,6 +3,7 @@
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float
 
 from gadabout.checks import shown
 from gadabout.kernels.base import AbstractKernel, MetropolisInfo
@@ -69,9 +70,8 @@ class Metropolis(AbstractKernel):
     def _judged(self, key, noise, here, there, log_q, pullback):
         """The state after y was accepted or not, and the info."""
         log_ratio = there.logp - here.logp + log_q
-        finite = there.finite & (log_ratio > -jnp.inf)  # false for NaN, too
-        log_ratio = jnp.where(finite, log_ratio, -jnp.inf)
-        accepted = -jax.random.exponential(key, dtype=log_ratio.dtype) <= log_ratio
+        wait = jax.random.exponential(key, dtype=log_ratio.dtype)
+        accepted, log_ratio, finite = accept(wait, log_ratio, there.finite)
         after = jax.tree.map(lambda new, old: jnp.where(accepted, new, old), there, here)
         rate = jnp.exp(jnp.minimum(0, log_ratio))
         statistics = self.proposal.record(noise, here, log_ratio)
@@ -90,3 +90,15 @@ class Metropolis(AbstractKernel):
 
     def gradient_evaluations(self, learning):
         return self.proposal.gradient_evaluations(learning and self.learn)
+
+
+def accept(
+    wait: Float[Array, ""], log_ratio: Float[Array, ""], finite: Bool[Array, ""]
+) -> tuple[Bool[Array, ""], Float[Array, ""], Bool[Array, ""]]:
+    """Whether a proposal is accepted by `wait` ~ Exponential(1), its log-ratio, and whether it is finite.
+
+    `finite` says whether what is proposed is; it comes back false, and the log-ratio −∞, where that is no number or −∞.
+    """
+    finite = finite & (log_ratio > -jnp.inf)  # false for NaN, too
+    log_ratio = jnp.where(finite, log_ratio, -jnp.inf)
+    return -wait <= log_ratio, log_ratio, finite

@@ -6,6 +6,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+import scipy.special
 from jax.scipy.special import logsumexp
 from jaxtyping import Array, Float
 
@@ -88,6 +89,5 @@ def fitted_weights(squares: np.ndarray, n: int, scales: tuple[float, ...] = SCAL
 
 def log_radial_density(squares: np.ndarray, n: int, weights: np.ndarray, scales=SCALES) -> np.ndarray:
     """log q at draws with squares r², up to a constant."""
-    log_terms = radial(squares, n, np.asarray(scales), np)
-    most = log_terms.max(-1)
-    return most + np.log(np.exp(log_terms - most[..., None]) @ weights)
+    terms = radial(squares, n, np.asarray(scales), np)
+    return np.asarray(scipy.special.logsumexp(terms, axis=-1, b=weights))

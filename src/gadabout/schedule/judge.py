@@ -75,9 +75,8 @@ class Judge(AbstractStage):
             run = engine.learn_anew(self.sampler, run, self.where, others(lost), kept)
             run, draws, stats = engine.look(self.sampler, run, length)
         evidence = anew | seen(draws, stats)
-        gaussian = self.where(jax.tree.map(lambda leaf: leaf[0], run.pools.kernel))
         if engine.settings.pooled:
-            theta, found = best_independence(gaussian, draws, stats["lp"])
+            theta, found = best_independence(engine.fitted(run, self.where), draws, stats["lp"])
             evidence |= found
         move = decide(evidence) if self.move is None else self.move
         if move == "independence" and evidence.get("diagonal"):
@@ -130,6 +129,8 @@ def best_independence(gaussian: Any, draws: np.ndarray, lp: np.ndarray) -> tuple
     flat, lp = draws.reshape(-1, draws.shape[-1]).astype(float), lp.ravel()
     z = np.asarray(whitened(gaussian.factor, gaussian.mean, flat), float)
     theta, found = seen_of_independence(z, lp, flat)
+    if len(gaussian.factor.covariance_shape()) == 1:
+        return theta, found | {"diagonal": True}
     scaled = (flat - np.asarray(gaussian.mean)) / np.asarray(gaussian.factor.deviations())
     alone, own = seen_of_independence(scaled, lp, flat)
     serves = own["independence_efficiency"] >= 0.95 * found["independence_efficiency"]
