@@ -10,6 +10,7 @@ from gadabout.cli.errors import OneLineErrors
 from gadabout.cli.listing import list_names
 from gadabout.cli.reproduce import reproduce
 from gadabout.cli.sample import sample
+from gadabout.cli.verify import verify
 
 app = typer.Typer(
     cls=OneLineErrors,
@@ -22,6 +23,7 @@ app = typer.Typer(
 app.command("sample")(sample)
 app.command("list")(list_names)
 app.command("reproduce")(reproduce)
+app.command("verify")(verify)
 app.add_typer(bench, name="bench")
 
 

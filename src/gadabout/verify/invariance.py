@@ -1,0 +1,154 @@
+"""One step after another leaves the law of the target where it is, with θ at its start and after real warm-ups.
+
+Chains start from exact draws and make some transitions with θ standing still. If the law stands still, the change of
+each moment along a chain has mean zero, and z = mean / (sd / √chains) is normal. Moments are those of the standardised
+coordinates, of first and second order, and log π.
+"""
+
+import warnings
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Key
+from scipy.stats import norm
+
+from gadabout.api import sample
+from gadabout.kernels import AbstractKernel
+from gadabout.sampler import Learned, Sampler
+from gadabout.target import Target
+from gadabout.verify.exact import EXACT, Exact
+from gadabout.verify.frame import Figure, Found, Item, Kept
+from gadabout.verify.samplers import exact_samplers
+
+FALSE_ALARM = 1e-6
+"""the chance that anything is said against kernels that are all right, over all of them"""
+POWER = 0.95
+"""the chance with which the smallest detectable error is found"""
+SEED = 20_191
+START, WARM = "at its start", "warmed up"
+
+
+class Drift(NamedTuple):
+    """How far moments moved: z of each, and the standard errors of means and variances, in units of sd and variance."""
+
+    z: Float[np.ndarray, " moments"]
+    mean_error: float
+    variance_error: float
+    acceptance: float
+
+    @property
+    def largest(self) -> float:
+        """The largest |z|."""
+        return float(np.max(np.abs(self.z)))
+
+
+def drift(kernel: AbstractKernel, exact: Exact, chains: int, iterations: int, seed: int = SEED) -> Drift:
+    """How far the moments of so many chains move in so many transitions from exact draws."""
+    start_key, step_key = jax.random.split(jax.random.key(seed))
+    start = exact.draws(start_key, chains)
+    end, acceptance = _moved(kernel, Target(exact.log_density), start, jax.random.split(step_key, iterations))
+    change = np.asarray(_moments(exact, end) - _moments(exact, start))
+    error, n = change.std(0) / np.sqrt(chains), start.shape[1]
+    z = change.mean(0) / np.where(error > 0, error, 1)
+    squares = n + np.flatnonzero(np.equal(*np.tril_indices(n)))
+    return Drift(z, float(error[:n].max()), float(error[squares].max()), float(acceptance))
+
+
+@eqx.filter_jit
+def _moved(kernel: AbstractKernel, target: Target, start: Array, keys: Key[Array, " iterations"]):
+    """Where chains stand after one transition for each key, and how many moves were accepted."""
+
+    def step(states, key):
+        each = jax.random.split(key, len(start))
+        states, info = jax.vmap(lambda key, state: kernel.step(key, state, target))(each, states)
+        return states, info.acceptance_rate.mean()
+
+    states = jax.vmap(lambda x: kernel.init(x, target))(start)
+    states, acceptance = jax.lax.scan(step, states, keys)
+    return jax.vmap(kernel.position)(states), acceptance.mean()
+
+
+def _moments(exact: Exact, x: Float[Array, "chains n"]) -> Float[Array, "chains moments"]:
+    z, (i, j) = exact.standardised(x), jnp.tril_indices(x.shape[1])
+    return jnp.concatenate([z, z[:, i] * z[:, j], jax.vmap(exact.log_density)(x)[:, None]], -1)
+
+
+def warmed_up(sampler: Sampler, exact: Exact, num_warmup: int | None) -> AbstractKernel:
+    """The kernel that a real warm-up ends with, from starts around the mean."""
+    chains, n = 16, len(exact.mean)
+    start = jnp.asarray(exact.mean + 0.5 * exact.sd * np.random.default_rng(7).standard_normal((chains, n)))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        tree = sample(
+            exact.log_density, init_per_chain=start, sampler=sampler, seed=11, num_chains=chains,
+            num_warmup=None if num_warmup is None else min(num_warmup, sampler.num_warmup), num_draws=1, progress=False,
+        )  # fmt: skip
+    theta = {str(name): jnp.asarray(leaf.values) for name, leaf in tree["learned"].data_vars.items()}
+    ends = jnp.asarray(tree["posterior"].to_dataset()["x"].values[:, -1])
+    return sampler.settle(sampler.init(Target(exact.log_density), ends, Learned(theta=theta))).kernel
+
+
+def run(full: bool, kept: Kept) -> Found:
+    """Every exact kernel on every target in the full version, a few on one target in the quick one."""
+    chains, iterations, num_warmup = (200_000, 20, 2_000) if full else (20_000, 20, 500)
+    targets = EXACT if full else EXACT[2:3]
+    settings = {"chains": chains, "iterations": iterations, "num_warmup": num_warmup}
+    rows = []
+    for exact in targets:
+        names = [name for name in exact_samplers(exact) if full or name in ("gad-mala", "split-hmc", "haario")]
+        for name in names:
+            part = lambda name=name, exact=exact: _measured(name, exact, **settings)
+            rows += kept(f"invariance-{exact.name}-{name}", settings, part)
+    return _told(rows)
+
+
+def _measured(name: str, exact: Exact, chains: int, iterations: int, num_warmup: int) -> list[dict[str, Any]]:
+    """The drift of one sampler's kernel on a target, with θ at its start and after a warm-up."""
+    sampler, rows = exact_samplers(exact)[name], []
+    kernels = {START: sampler.kernel(len(exact.mean)), WARM: warmed_up(sampler, exact, num_warmup)}
+    for theta, kernel in kernels.items():
+        few = name.startswith("nuts") and theta == START  # whose trees are deep there
+        found = drift(kernel, exact, chains // 10 if few else chains, iterations)
+        about = {"sampler": name, "target": exact.name, "theta": theta, "moments": len(found.z)}
+        rows.append({**about, "largest_z": found.largest, **found._asdict(), "z": found.z.tolist()})
+    jax.clear_caches()
+    return rows
+
+
+def threshold(moments: int) -> float:
+    """The bound of |z| that so many moments all keep but for a chance of `FALSE_ALARM`."""
+    return float(norm.isf(FALSE_ALARM / (2 * moments)))
+
+
+def _told(rows: list[dict[str, Any]]) -> Found:
+    bound = threshold(sum(row["moments"] for row in rows))
+    detectable = bound + norm.ppf(POWER)
+    figures, shifts = [], []
+    for theta in (START, WARM):
+        for name in dict.fromkeys(row["sampler"] for row in rows):
+            mine = [row for row in rows if row["sampler"] == name and row["theta"] == theta]
+            worst = max(mine, key=lambda row: row["largest_z"])
+            what = f"{name}, θ {theta}: largest |z|, on {worst['target']}"
+            passed = worst["largest_z"] < bound
+            figures.append(Figure(what, worst["largest_z"], f"below {bound:.2f}", passed))
+        mine = [row for row in rows if row["theta"] == theta]
+        for what, unit in (("mean", "sd"), ("variance", "variance")):
+            error = detectable * max(row[f"{what}_error"] for row in mine)
+            told = f"shift of a {what}, in {unit}, that 95 of 100 runs find of any kernel, θ {theta}"
+            shifts.append(Figure(told, error))
+    passed, kernels = sum(figure.passed is True for figure in figures), len(figures)
+    figures += [*shifts, Figure("chance of a false alarm, all together", FALSE_ALARM)]
+    told = f"{passed} of {kernels} kernels leave the law of {len({row['target'] for row in rows})} targets where it is"
+    mean, variance = (figure.value for figure in shifts[2:])
+    return Found(figures, f"{told}; after warm-ups, {mean:.1%} of an sd and {variance:.1%} of a variance would show")
+
+
+INVARIANCE = Item(
+    "invariance",
+    "One step leaves the target's law where it is",
+    "a wrong acceptance ratio, a lost correction or Jacobian, an integrator that does not preserve volume",
+    run,
+)

@@ -1,0 +1,64 @@
+"""Every exact sampler for a target: the recipes at their defaults, and examples of those that take a user's objects."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array
+
+from gadabout import algorithms
+from gadabout.algorithms import RECIPES
+from gadabout.factors import Diagonal
+from gadabout.proposals import AbstractReparametrised, ScaleMixture, Skew, StudentT
+from gadabout.sampler import Sampler
+from gadabout.verify.exact import FUNNEL, Exact, funnel_conditional
+
+
+class TailedWalk(AbstractReparametrised):
+    """A user's proposal: Student-t steps, wider on the right of the origin, with one learned scale per coordinate."""
+
+    log_scale: Array
+
+    def noise(self, key, here):
+        return jax.random.t(key, 5.0, here.x.shape)
+
+    def move(self, noise, here, target):
+        there = target.at(here.x + self._width(here.x) * jnp.exp(self.log_scale) * noise)
+        back = self._width(here.x) / self._width(there.x)
+        change = 3.0 * jnp.sum(jnp.log1p((back * noise) ** 2 / 5) - jnp.log1p(noise**2 / 5))
+        return there, noise.size * jnp.log(back) - change
+
+    def entropy(self, here):
+        return self.log_scale.sum()
+
+    def _width(self, x):
+        return jnp.exp(0.3 * jnp.tanh(x[0] * jnp.exp(-self.log_scale[0])))
+
+
+def exact_samplers(exact: Exact) -> dict[str, Sampler]:
+    """The samplers by name, whose settings suit the target's widths where they have no default."""
+    n, sd, mean = len(exact.mean), jnp.asarray(exact.sd), jnp.asarray(exact.mean)
+    step, half = float(exact.sd.min()), n // 2
+    walk, mala = algorithms.rwm(step_size=step), algorithms.mala(step_size=step)
+    student = StudentT(mean, Diagonal(1.2 * sd), jnp.asarray(5.0))
+    lean = Skew(0.1 * jnp.ones(n), 1.1 * jnp.ones(n), 0.4 * jnp.ones(n))
+    leaning = ScaleMixture(mean, Diagonal(sd), lean, jnp.full(6, 1 / 6))
+    more = {
+        "gad-mala-exact": algorithms.gad_mala("exact"),
+        "gad-mala-diagonal": algorithms.gad_mala(factor="diagonal"),
+        "gad-user": algorithms.gad(TailedWalk(jnp.log(0.5 * sd))),
+        "am-as-written": algorithms.am("as-written"),
+        "hmc-jittered": algorithms.hmc(4, step_size=step, step_jitter=0.3, steps_jitter=3),
+        "nuts-dense": algorithms.nuts("dense"),
+        "metropolis-hastings": algorithms.metropolis_hastings(TailedWalk(jnp.log(0.5 * sd))),
+        "independence-student": algorithms.independence(student),
+        "local-global": algorithms.local_global(mala, student),
+        "local-global-leaning": algorithms.local_global(walk, leaning),
+        "cycle": algorithms.cycle(algorithms.gad_rwm(), algorithms.hmc(2, step_size=step), random_order=True),
+        "mix": algorithms.mix(walk, mala, weights=np.array([2.0, 1.0])),
+        "block": algorithms.cycle(
+            algorithms.block(walk, np.arange(half).tolist()), algorithms.block(mala, np.arange(half, n).tolist())
+        ),
+    }
+    if exact is FUNNEL:
+        more["gibbs"] = algorithms.cycle(algorithms.gibbs(funnel_conditional), walk)
+    return {name: recipe() for name, recipe in RECIPES.items()} | more
