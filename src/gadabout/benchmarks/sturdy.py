@@ -91,6 +91,18 @@ def _latencies(data) -> Way:
     return _orthogonal(data, 25.0, float(np.log(25.0)))
 
 
+def _abilities(data) -> Way:
+    """Abilities, difficulties and inverse slopes in units of the abilities' scale, which the outcomes do not tell."""
+
+    def go(z):
+        scale = z["log_sigma_theta"]
+        x = {name: jnp.exp(scale) * z[name] for name in ("theta", "b", "mu_b")}
+        x |= {"log_a": z["log_a"] - scale, "log_sigma_b": z["log_sigma_b"] + scale}
+        return dict(z) | x, (z["theta"].size + z["b"].size + 1) * scale
+
+    return go
+
+
 def _noncentred_volatility(data) -> Way:
     """h by its innovations: h_t = μ + φ (h_{t−1} − μ) + σ z_t, and h₁ from its stationary law."""
 
@@ -119,7 +131,7 @@ STURDY = {
     "eight-schools-centred": Sturdy(_centred_schools, acceptance=(0.9, 0.98)),
     "eight-schools-noncentred": Sturdy(acceptance=(0.9, 0.98)),
     "sleep-study": Sturdy(_sleep_study, {}, draws=4_000),
-    "item-response": Sturdy(centre={"log_sigma_a": -1.0}, metric="diagonal", draws=1_000),
+    "item-response": Sturdy(_abilities, {"log_sigma_a": -1.0}, metric="diagonal", draws=1_000),
     "horseshoe": Sturdy(centre={}, acceptance=(0.95, 0.99), metric="diagonal", draws=2_500),
     "mixture": Sturdy(),
     "logistic-raw": Sturdy(_orthogonal, {}),

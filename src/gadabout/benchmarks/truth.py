@@ -7,7 +7,7 @@ more than 100 coordinates), and from which the figures then come together.
 
 import json
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -150,8 +150,24 @@ def of_independent(x: np.ndarray) -> Figures:
 
 def largest_difference(a: Mapping[str, Any], b: Mapping[str, Any]) -> float:
     """The largest difference of means or variances, in combined standard errors."""
-    apart = [np.abs(a[key] - b[key]) / np.hypot(a[f"{key}_error"], b[f"{key}_error"]) for key in ("mean", "variance")]
-    return float(np.max(apart))
+    return float(np.max(differences(a, b, ("mean", "variance"))))
+
+
+def differences(a: Mapping[str, Any], b: Mapping[str, Any], keys: Sequence[str]) -> np.ndarray:
+    """The largest difference of each coordinate's figures, in combined standard errors, shape (n,); inf where nothing
+    moves.
+    """
+    with np.errstate(divide="ignore", invalid="ignore"):
+        apart = [np.abs(a[key] - b[key]) / np.hypot(a[f"{key}_error"], b[f"{key}_error"]) for key in keys]
+    return np.max(np.nan_to_num(np.vstack(apart), nan=np.inf, posinf=np.inf), 0)
+
+
+def flat(document: Mapping[str, Any], names: Sequence[str], keys: Sequence[str]) -> Figures:
+    """Figures of a truth's variables and their errors, one after another: shape (n,), of quantiles (5, n)."""
+    figures = [document["variables"][name] for name in names]
+    both = [each for key in keys for each in (key, f"{key}_error")]
+    one = lambda key, values: np.reshape(values, (-1, 5)).T if key.startswith("quantiles") else np.ravel(values)
+    return {key: np.concatenate([one(key, figure[key]) for figure in figures], -1) for key in both}
 
 
 def write(document: Mapping[str, Any], folder: Path | None = None) -> Path:
