@@ -80,6 +80,7 @@ SETTINGS = {
     "friction": "a probability",
     "gain": "a function, or None",
     "growth": "a number above 1",
+    "halvings": "a whole number",
     "indices": "coordinates",
     "inverse_mass_matrix": "the diagonal of a matrix, or None",
     "learning_rate": "a number above 0",
@@ -115,6 +116,7 @@ SETTINGS = {
     "target_acceptance": "a probability",
     "variant": "a word of some",
     "warmup_max_depth": "a whole number above 0, or None",
+    "with_gradients": "a truth value",
     "weights": "weights, or None",
 }
 """what the settings of a name are in all recipes but those of `EXCEPTIONS`"""

@@ -22,9 +22,9 @@ def default(
 
     Every chain walks up its log density to the typical set. The ends of the paths give a first Gaussian, short windows
     of split HMC better ones, until fits agree, for half of `num_warmup` iterations at the most. Then some iterations
-    are looked at (see `schedule.Judge`). Where they give cause for doubt, NUTS with a target acceptance of 0.95 learns
-    for the other half, from that Gaussian, and makes the draws. Else split HMC does, or, where the Gaussian fits so
-    well that they promise more for their cost, independence proposals with a move of split HMC in every 32.
+    are looked at (see `schedule.Judge`). Where they give cause for doubt, NUTS whose steps are halved where they must
+    be learns for the other half, from that Gaussian, and makes the draws. Else split HMC does, or, where the Gaussian
+    fits so well that they promise more for their cost, independence proposals with a move of split HMC in every 32.
 
     Args:
         factor: "dense" fits a covariance, "diagonal" standard deviations; "auto" the first up to 300 coordinates.
@@ -36,7 +36,8 @@ def default(
     """
     named = MOVES[check_one_of("move", move, tuple(MOVES))]
     local = split_hmc(factor, target_acceptance=target_acceptance)
-    sturdy, independence = nuts(factor, target_acceptance=0.95), local_global(local)
+    sturdy = nuts(factor, target_acceptance=0.8, halvings=10, with_gradients=True)
+    independence = local_global(local)
     simple = local_global(split_hmc("diagonal", target_acceptance=target_acceptance), factor="diagonal")
     stages = (
         Search(),

@@ -14,9 +14,9 @@ from typing import Any, Literal
 import jax.numpy as jnp
 from jax.tree_util import Partial
 
-from gadabout.adaptations import DualAveraging, WindowedFactor
+from gadabout.adaptations import DualAveraging, GeometricMean, RegularisedCovariance, WindowedFactor
 from gadabout.algorithms.settings import optional_positive, probability
-from gadabout.checks import check_one_of, check_whole
+from gadabout.checks import check_one_of, check_truth, check_whole
 from gadabout.factors import isotropic, kind_for, of_kind
 from gadabout.kernels import NoUTurn
 from gadabout.sampler import Sampler, known_factor
@@ -26,6 +26,7 @@ Metric = Literal["diagonal", "dense", "auto", "unit"]
 
 DEEPEST = 30
 """doublings whose steps a 32-bit integer counts"""
+MOST_HALVINGS = 20
 
 
 def nuts(
@@ -35,6 +36,8 @@ def nuts(
     max_depth: int = 10,
     warmup_max_depth: int | None = None,
     step_size: float | None = None,
+    halvings: int = 0,
+    with_gradients: bool = False,
 ) -> Sampler:
     """No-U-Turn sampler: Hamiltonian trajectories that end by themselves, step size and metric learned in warm-up.
 
@@ -46,6 +49,10 @@ def nuts(
         max_depth: doublings at most, up to 30: a trajectory has at most 2^max_depth − 1 steps.
         warmup_max_depth: the same in warm-up, if it is to differ.
         step_size: initial ε; 0.1 n^(-1/4) by default.
+        halvings: how often a step may be halved along which the energy changes by more than 1, up to 20; ε is then
+            learned from the steps that are made whole.
+        with_gradients: whether the metric is fitted to the gradients at the draws as well (`GeometricMean`): where
+            scales differ from place to place, it has those at which most steps are made, not the largest.
 
     Raises:
         ValueError: if a setting is out of range.
@@ -61,18 +68,21 @@ def nuts(
         metric=metric,
         depths=(jnp.asarray(warmup_depth), jnp.asarray(depth)),
         deepest=max(depth, warmup_depth),
+        halvings=check_whole("halvings", halvings, 0, MOST_HALVINGS),
     )
+    both = check_truth("with_gradients", with_gradients)
     if metric == "unit":
         return Sampler("nuts", kernel, step, num_warmup=500)
-    return Sampler("nuts", kernel, WindowedFactor(step, _factor), num_warmup=1_000)
+    estimate = GeometricMean(prior_draws=5.0) if both else RegularisedCovariance()
+    return Sampler("nuts", kernel, WindowedFactor(step, _factor, estimate), num_warmup=1_000)
 
 
-def _kernel(n, learned, *, step_size, metric, depths, deepest):
+def _kernel(n, learned, *, step_size, metric, depths, deepest, halvings):
     step_size = jnp.asarray(0.1 * n**-0.25, dtype=float) if step_size is None else step_size
     kind = kind_for("diagonal" if metric == "unit" else metric, n)
     known = None if metric == "unit" else known_factor(learned)
     factor = isotropic(n, jnp.ones(()), kind) if known is None else of_kind(kind, known)
-    return NoUTurn(factor, step_size, depths[0], depths[1], deepest)
+    return NoUTurn(factor, step_size, depths[0], depths[1], deepest, halvings)
 
 
 def _step_size(kernel: Any):

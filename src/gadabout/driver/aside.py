@@ -9,8 +9,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from gadabout.driver import loop
-from gadabout.driver.descend import MOST_TURNS, land
+from gadabout.driver.descend import MOST_TURNS, Landing, land
 from gadabout.driver.pipeline import Segment
+from gadabout.driver.scout import MOST_COORDINATES, SCOUTS, look_round, send_out
 from gadabout.factors import FactorKind
 from gadabout.sampler import Learned, Sampler
 from gadabout.schedule import Warm
@@ -35,7 +36,34 @@ def descend(services: "Services", warm: Warm, kind: FactorKind) -> Warm:
     pipeline.clock("warmup")
     pipeline.add_aside(0, int(landing.evaluations))
     services.note({"distinct_starts": int(landing.distinct)})
-    return replace(warm, positions=landing.positions, learned=landing.learned)
+    found = _elsewhere(services, positions, landing)
+    return replace(warm, positions=found, learned=landing.learned)
+
+
+def _elsewhere(services: "Services", starts: Any, landing: Landing) -> Any:
+    """Where chains stand, every second of them in a mode that only scouts have found, as long as there are such.
+
+    None is sent where the user says where each chain starts, nor where the log density looks concave.
+    """
+    chains, n = starts.shape
+    if services.starts.tries == 1 or chains == 1 or n > MOST_COORDINATES:
+        return landing.positions
+    pipeline = services.pipeline
+    scouts = send_out(services.target, starts, jax.random.fold_in(services.start_key, 1))
+    pipeline.add_aside(0, (SCOUTS + 1) * chains)
+    if not scouts.convex:
+        return landing.positions
+    assert landing.learned.factor is not None
+    known = services.target, scouts.starts, landing.positions, landing.learned.factor
+    jax.block_until_ready(look_round(*known, jnp.asarray(0)))
+    pipeline.clock("compile")
+    report = look_round(*known, jnp.asarray(MOST_TURNS))
+    elsewhere = np.flatnonzero(report.elsewhere)[: chains // 2]
+    pipeline.clock("warmup")
+    pipeline.add_aside(0, int(report.evaluations))
+    services.note({"started_elsewhere": len(elsewhere)})
+    moved = 2 * np.arange(len(elsewhere)) + 1
+    return landing.positions.at[moved].set(report.positions[elsewhere])
 
 
 def trial(services: "Services", sampler: Sampler, warm: Warm, num_iterations: int) -> tuple[Warm, np.ndarray, float]:

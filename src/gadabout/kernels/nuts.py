@@ -12,6 +12,7 @@ from jaxtyping import Array, Float, Int
 from gadabout.factors import AbstractFactor
 from gadabout.kernels.alone import alone
 from gadabout.kernels.base import AbstractKernel, Info
+from gadabout.kernels.halving import both_ways, energy_of, halved, no_toll
 from gadabout.target import Point, Target
 
 DIVERGENCE = 1000.0
@@ -35,12 +36,18 @@ class NoUTurn(AbstractKernel):
 
     Chains advance together: each waits for the longest trajectory among them; `gradient_evaluations` counts its own.
 
+    With `halvings` a step along which the energy changes by more than 1 is made in 2, 4, 8, … parts, as many as it
+    takes, so that one ε serves the mouth of a funnel and its neck (the deterministic WALNUTS of Bou-Rabee, Carpenter,
+    Kleppe & Liu 2025): see `kernels.halving`. `acceptance_rate` is then the mean probability of accepting each step
+    made whole, by which ε is learned.
+
     Args:
         factor: L.
         step_size: ε, positive.
         max_depth: doublings at most, known at run time only.
         depth_of_draws: the same once the kernel is `settled`.
         deepest: static, the largest depth that there is memory for, 2n numbers a doubling.
+        halvings: static, how often a step may be halved; 0 for plain NUTS.
     """
 
     factor: AbstractFactor
@@ -48,6 +55,7 @@ class NoUTurn(AbstractKernel):
     max_depth: Int[Array, ""]
     depth_of_draws: Int[Array, ""]
     deepest: int = eqx.field(static=True)
+    halvings: int = eqx.field(static=True, default=0)
 
     @property
     def order(self):
@@ -75,10 +83,13 @@ class NoUTurn(AbstractKernel):
     def _after(self, before: Point, momentum: Array, whole: Any, diverging: Array, turned: Array) -> tuple[Point, Info]:
         """The chain's next state and its `Info`, from BlackJAX's expansion state."""
         there, path, steps = whole.proposal.state, whole.trajectory, whole.trajectory.num_states
-        after = Point(there.position, there.logdensity, *there.logdensity_grad)
+        after = Point(there.position, there.logdensity, *there.logdensity_grad[:2])
         moved = jnp.any(after.x != before.x)
-        finite = jnp.isfinite(_energy(path.leftmost_state)) & jnp.isfinite(_energy(path.rightmost_state))
-        rate = jnp.exp(whole.proposal.sum_log_p_accept) / steps
+        finite = jnp.isfinite(energy_of(path.leftmost_state)) & jnp.isfinite(energy_of(path.rightmost_state))
+        rate, evaluations = jnp.exp(whole.proposal.sum_log_p_accept) / steps, steps
+        if self.halvings:
+            toll = both_ways(path)
+            rate, evaluations, diverging = toll.acceptance / steps, toll.evaluations, diverging & ~toll.one_way
         statistics = {
             "diverging": diverging,
             "energy": whole.proposal.energy,
@@ -87,7 +98,7 @@ class NoUTurn(AbstractKernel):
             "step_size": self.step_size,
             "reached_max_treedepth": (whole.step >= self.max_depth) & ~turned & ~diverging,
         }
-        return after, Info(after.logp, rate, moved, finite, statistics=statistics, gradient_evaluations=steps)
+        return after, Info(after.logp, rate, moved, finite, statistics=statistics, gradient_evaluations=evaluations)
 
 
 def _blackjax(module: str) -> Any:
@@ -101,8 +112,8 @@ def _trajectory(bits: Array, kernel: NoUTurn, target: Target, here: Point, momen
 
     The key goes in as bits, because a batched choice copies what its branches hold.
     """
-    start = _phase(here, momentum)
-    energy = _energy(start)
+    start = _phase(here, momentum, kernel.halvings)
+    energy = energy_of(start)
     checkpoints, expand = _blocks(kernel, target)
     trajectory = _blackjax("trajectory")
     proposal = _blackjax("proposal").Proposal(start, energy, 0.0 * energy, -jnp.inf + 0.0 * energy)
@@ -112,13 +123,10 @@ def _trajectory(bits: Array, kernel: NoUTurn, target: Target, here: Point, momen
     return whole._replace(termination_state=None), diverging, turned
 
 
-def _phase(here: Point, momentum: Float[Array, " n"]) -> Any:
-    """BlackJAX's name for a point with a momentum; in the gradient's place stand ∇ log π and Lᵀ ∇ log π."""
-    return _blackjax("integrators").IntegratorState(here.x, momentum, here.logp, (here.grad, here.cache))
-
-
-def _energy(state: Any) -> Float[Array, ""]:
-    return 0.5 * state.momentum @ state.momentum - state.logdensity
+def _phase(here: Point, momentum: Float[Array, " n"], halvings: int = 0) -> Any:
+    """BlackJAX's name for a point with a momentum; in the gradient's place stand ∇ log π, Lᵀ ∇ log π, and a toll."""
+    grads = (here.grad, here.cache, *([no_toll(here.logp)] if halvings else []))
+    return _blackjax("integrators").IntegratorState(here.x, momentum, here.logp, grads)
 
 
 def _leapfrog(kernel: NoUTurn, target: Target) -> Callable:
@@ -146,6 +154,7 @@ def _blocks(kernel: NoUTurn, target: Target) -> tuple[Any, Callable]:
     kinetic = lambda momentum, position=None: 0.5 * momentum @ momentum
     new, update, is_met = _blackjax("termination").iterative_uturn_numpyro(_turning)
     leapfrog = _leapfrog(kernel, target)
+    leapfrog = halved(leapfrog, kernel.halvings) if kernel.halvings else leapfrog
     integrate = trajectory.dynamic_progressive_integration(leapfrog, kinetic, update, is_met, DIVERGENCE)
     checkpoints = new(state(jnp.zeros(kernel.factor.dim), None, None, None), kernel.deepest)
     return checkpoints, trajectory.dynamic_multiplicative_expansion(integrate, _turning, kernel.max_depth)

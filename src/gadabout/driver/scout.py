@@ -1,0 +1,85 @@
+"""Other modes, looked for from starts that are spread out more widely than the chains'."""
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int, Key
+
+from gadabout.driver.descend import MOST_TURNS, descend
+from gadabout.driver.programs import program
+from gadabout.factors import AbstractFactor
+from gadabout.target import Target
+
+SCOUTS = 8
+"""for each chain"""
+WIDER = 3.0
+"""by how much they are spread out more"""
+MOST_COORDINATES = 300
+"""beyond which nobody is sent out: points at random miss whatever there is"""
+BETWEEN, BARRIER = 7, 3.0
+"""points on the way to another mode, and by how much log π is lower at one of them than at both ends"""
+
+
+class Scouts(NamedTuple):
+    """Where scouts set out, and whether log π fails to be concave between any two of their and the chains' points."""
+
+    starts: Float[Array, "scouts n"]
+    convex: Bool[Array, ""]
+
+
+class Report(NamedTuple):
+    """Where scouts arrived, which of them stand in another mode than the chains, and what it took."""
+
+    positions: Float[Array, "scouts n"]
+    elsewhere: Bool[Array, " scouts"]
+    evaluations: Int[Array, ""]
+
+
+@program
+def send_out(target: Target, positions: Float[Array, "chains n"], key: Key[Array, ""]) -> Scouts:
+    """Scouts about the chains' starts, `WIDER` times as far apart, and whether there is anything for them to find.
+
+    A concave log density has one mode, and its gradient falls along the way from any point to any other. One that does
+    so between all of these points is taken for concave, at the price of one gradient each.
+    """
+    chains, n = positions.shape
+    mean, sd = jnp.mean(positions, 0), jnp.std(positions, 0)
+    starts = mean + WIDER * sd * jax.random.normal(key, (SCOUTS * chains, n), positions.dtype)
+    points = jax.vmap(lambda x: target.at(x, 1))(jnp.concatenate([positions, starts]))
+    good = points.finite & jnp.isfinite(points.grad).all(-1)
+    x, grad = (jnp.where(good[:, None], rows, 0) for rows in (points.x - mean, points.grad))
+    size = jnp.linalg.norm(x, axis=-1), jnp.linalg.norm(grad, axis=-1)
+    own, products = jnp.sum(x * grad, -1), grad @ x.T
+    rise = own[:, None] + own - products - products.T
+    noise = jnp.finfo(x.dtype).eps ** 0.5 * (size[0][:, None] + size[0]) * (size[1][:, None] + size[1])
+    return Scouts(starts, jnp.any((rise > noise) & good[:, None] & good))
+
+
+@program
+def look_round(
+    target: Target,
+    starts: Float[Array, "scouts n"],
+    positions: Float[Array, "chains n"],
+    factor: AbstractFactor,
+    most_turns: Any = MOST_TURNS,
+) -> Report:
+    """The descents of scouts, and which of them have found another mode than those in which chains stand.
+
+    Such a scout has arrived, no lower than a chain may lie that is not lost (see `land`), and on the straight way to
+    the nearest chain, in coordinates whitened by the factor, log π falls below both ends. Where log π is concave it
+    never does.
+    """
+    n = positions.shape[1]
+    ways = jax.vmap(lambda x: descend(target, x, most_turns))(starts)
+    x, value = ways.here.x, jax.vmap(target.log_density)
+    there, here = (jnp.where(jnp.isnan(logp), -jnp.inf, logp) for logp in (ways.here.logp, value(positions)))
+    whitened = jax.vmap(factor.solve)
+    away = jnp.sum((whitened(x)[:, None] - whitened(positions)) ** 2, -1)
+    nearest = jnp.argmin(away, 1)
+    shares = jnp.arange(1, BETWEEN + 1) / (BETWEEN + 1)
+    between = lambda a, b: jnp.min(value(a + shares[:, None] * (b - a)))
+    lowest = jax.vmap(between)(x, positions[nearest])
+    high = there >= jnp.median(jnp.sort(here)[len(here) // 2 :]) - (15 + 6 * jnp.sqrt(n / 2))
+    beyond = ~(lowest >= jnp.minimum(there, here[nearest]) - BARRIER)
+    return Report(x, ways.arrived & high & beyond, jnp.sum(ways.turns + 1) + len(x))

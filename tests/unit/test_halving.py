@@ -1,0 +1,92 @@
+"""Steps in as many parts as their energy asks for: they are undone by themselves, or not made."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import gadabout as gad
+from gadabout.kernels import NoUTurn, halving
+from gadabout.kernels.nuts import _leapfrog, _phase
+from gadabout.verify.invariance import drift
+from tests.laws import test_invariance
+
+HALVINGS = 6
+
+
+def funnel(x):
+    return -0.5 * (x[0] / 3) ** 2 - 0.5 * jnp.sum(x[1:] ** 2) * jnp.exp(-x[0]) - 0.5 * (x.size - 1) * x[0]
+
+
+TARGET = gad.Target(funnel)
+KERNEL = NoUTurn(gad.factors.Diagonal(jnp.ones(3)), jnp.asarray(0.5), jnp.asarray(6), jnp.asarray(6), 6, HALVINGS)
+
+
+def places(count):
+    """Positions of exact draws of the funnel, and momenta: phase states stacked."""
+    v, z, p = jnp.split(jax.random.normal(jax.random.key(0), (count, 6)), [1, 3], axis=1)
+    x = jnp.concatenate([3 * v, z * jnp.exp(1.5 * v)], 1)
+    return jax.vmap(lambda x, p: _phase(KERNEL.init(x, TARGET), p, HALVINGS))(x, p)
+
+
+STEP = halving.halved(_leapfrog(KERNEL, TARGET), HALVINGS)
+
+
+def turned(state):
+    grad, cache, _ = state.logdensity_grad
+    fresh = halving.no_toll(state.logdensity)
+    return state._replace(momentum=-state.momentum, logdensity_grad=(grad, cache, fresh))
+
+
+def test_a_step_that_is_made_leads_back():
+    starts = places(500)
+    there = jax.jit(jax.vmap(lambda state: STEP(state, 0.5)))(starts)
+    back = jax.jit(jax.vmap(lambda state: STEP(turned(state), 0.5)))(there)
+    made, evaluations = np.asarray(there.logdensity > halving.NOWHERE), np.asarray(there.logdensity_grad[2].evaluations)
+    np.testing.assert_allclose(back.position[made], starts.position[made], rtol=1e-8, atol=1e-8)
+    energies = [jax.vmap(halving.energy_of)(state)[made] for state in (starts, there)]
+    assert np.abs(energies[0] - energies[1]).max() <= halving.LARGEST
+    assert (evaluations[made] == 1).sum() > 100
+    assert (evaluations[made] > 8).sum() > 20
+    assert 0 < (~made & np.asarray(there.logdensity_grad[2].one_way)).mean() < 0.2
+
+
+def test_a_step_that_is_short_enough_is_a_leapfrog():
+    state = jax.tree.map(lambda leaf: leaf[0], places(1))
+    plain = _leapfrog(KERNEL, TARGET)(state, 1e-3)
+    there = STEP(state, 1e-3)
+    np.testing.assert_array_equal(there.position, plain.position)
+    np.testing.assert_array_equal(there.logdensity, plain.logdensity)
+    assert there.logdensity_grad[2].evaluations == 1
+
+
+def test_the_neck_of_a_funnel_is_reached():
+    """From the mouth, with a step that diverges in the neck without halvings, and gradients that are all counted."""
+    keys = jax.random.split(jax.random.key(1), 300)
+
+    @eqx.filter_jit
+    def run(kernel):
+        def step(state, key):
+            state, info = kernel.step(key, state, TARGET)
+            return state, (state.x[0], info.record)
+
+        return jax.lax.scan(step, kernel.init(jnp.array([2.0, 1.0, 1.0]), TARGET), keys)[1]
+
+    v, record = run(KERNEL)
+    _, plain = run(eqx.tree_at(lambda kernel: kernel.step_size, NoUTurn(*list(vars(KERNEL).values())[:-1]), 0.5))
+    assert v.min() < -4
+    assert record["diverging"].mean() < plain["diverging"].mean()
+    assert (record["gradient_evaluations"] >= record["n_steps"]).all()
+    assert record["gradient_evaluations"].sum() > 1.5 * record["n_steps"].sum()
+    np.testing.assert_array_equal(plain["gradient_evaluations"], plain["n_steps"])
+
+
+@pytest.mark.parametrize("bug", [False, True])
+def test_steps_that_lead_one_way_must_not_be_made(monkeypatch, bug):
+    """The law stands still; where one-way steps are taken it is seen to drift, at the threshold of the laws."""
+    if bug:
+        monkeypatch.setattr(halving, "_may_be_made", lambda at: at.found)
+    kernel = gad.nuts("dense", step_size=2.0, max_depth=2, halvings=5 if bug else 4).kernel(3)  # two programs
+    found = drift(kernel, test_invariance.LAW, 50_000, 10)
+    assert (found.largest > test_invariance.THRESHOLD) is bug
