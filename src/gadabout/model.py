@@ -25,6 +25,8 @@ class AbstractModel(ABC):
     """
 
     name: str = "model"
+    origin: Mapping[str, Any] = {}
+    """how the command line found it; a stored run keeps that, so that it can be found again"""
     layout: Layout | None = None
     dims: Mapping[str, Sequence[str]]
     coords: Mapping[str, Any]

@@ -33,9 +33,9 @@ from gadabout.algorithms import (
     split_hmc,
     ula,
 )
-from gadabout.api import RunStopped, predictive, sample
+from gadabout.api import RunStopped, predictive, resume, sample
 from gadabout.diagnostics import diagnose
-from gadabout.driver import Until
+from gadabout.driver import CheckpointError, Until
 from gadabout.factors import AbstractFactor
 from gadabout.findings import DiagnosticWarning
 from gadabout.kernels import AbstractKernel
@@ -44,6 +44,7 @@ from gadabout.model import AbstractModel, Model
 from gadabout.proposals import AbstractDistribution, AbstractProposal, AbstractReparametrised
 from gadabout.sampler import Sampler
 from gadabout.schedule import Plan
+from gadabout.store import StoreError
 from gadabout.target import Point, Target
 
 __all__ = [
@@ -54,6 +55,7 @@ __all__ = [
     "AbstractModel",
     "AbstractProposal",
     "AbstractReparametrised",
+    "CheckpointError",
     "DiagnosticWarning",
     "Minibatches",
     "Model",
@@ -61,6 +63,7 @@ __all__ = [
     "Point",
     "RunStopped",
     "Sampler",
+    "StoreError",
     "Target",
     "Until",
     "adaptations",
@@ -95,6 +98,7 @@ __all__ = [
     "psgld",
     "ram",
     "reprojected",
+    "resume",
     "rwm",
     "sample",
     "sghmc",

@@ -145,7 +145,7 @@ def test_until_ends_a_run_and_says_so(tmp_path):
     assert met.exit_code == 0, met.output
     assert "--until is met after 100 draws" in met.stdout
     assert strict((tmp_path / "a.json").read_text())["num_draws"] == 100
-    attributes = xr.open_datatree(tmp_path / "a.zarr", engine="zarr", consolidated=False).attrs
+    attributes = xr.open_datatree(tmp_path / "a.zarr", engine="zarr").attrs
     assert attributes["ending"] == "satisfied"
     assert attributes["until"]["every"] == 100
     not_met = run(*arguments, "--draws", 200, "--until", "ess=1e6,every=100")
@@ -181,7 +181,7 @@ def test_sample_writes_strict_json_table_store_and_plot(tmp_path):
     assert (found["num_chains"], found["num_warmup"], found["num_draws"], found["seed"]) == (2, 200, 200, 3)
     assert found["gradient_evaluations"] == 2 * 400
     assert plot.read_bytes().startswith(b"\x89PNG")
-    tree = xr.open_datatree(store, engine="zarr", consolidated=False)
+    tree = xr.open_datatree(store, engine="zarr")
     assert tree["posterior"]["x"].shape == (2, 200, 2)
     assert found["acceptance_rate"] == pytest.approx(float(tree["sample_stats"]["acceptance_rate"].mean()))
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a.json", "a.png", "a.zarr"]
@@ -257,7 +257,7 @@ def test_float32_and_float64(density):
         store = density.with_name(f"{np.dtype(expected).name}.zarr")
         result = run("sample", f"{density}:normal", "--dim", 2, *MALA, *SHORT, "--out", store, "-q", *flag)
         assert result.exit_code == 0, result.output
-        assert xr.open_datatree(store, engine="zarr", consolidated=False)["posterior"]["x"].dtype == expected
+        assert xr.open_datatree(store, engine="zarr")["posterior"]["x"].dtype == expected
 
 
 def test_file_target_starts_at_the_rows_of_a_file(density, tmp_path):
@@ -265,7 +265,7 @@ def test_file_target_starts_at_the_rows_of_a_file(density, tmp_path):
     arguments = ["sample", f"{density}:normal", "--init", tmp_path / "start.npy", "--sampler", "rwm:step_size=1e-6"]
     result = run(*arguments, "--chains", 2, "--warmup", 0, "--draws", 5, "--out", tmp_path / "a.zarr", "-q")
     assert result.exit_code == 0, result.output
-    first = xr.open_datatree(tmp_path / "a.zarr", engine="zarr", consolidated=False)["posterior"]["x"][:, 0]
+    first = xr.open_datatree(tmp_path / "a.zarr", engine="zarr")["posterior"]["x"][:, 0]
     np.testing.assert_allclose(first, [[1, 2, 3], [4, 5, 6]], atol=1e-3)
     np.save(tmp_path / "one.npy", np.array([1, 2, 3]))
     assert run("sample", f"{density}:normal", "--init", tmp_path / "one.npy", *MALA, *SHORT, "-q").exit_code == 0

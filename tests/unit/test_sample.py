@@ -146,17 +146,6 @@ def test_saved_result(tmp_path):
         gad.sample(normal, jnp.zeros(3), out=tmp_path / "run.zarr", **MALA)
 
 
-def test_a_failed_save_leaves_nothing_and_keeps_the_draws(tmp_path, monkeypatch):
-    def fail(*args, **kwargs):
-        raise OSError("disk full")
-
-    monkeypatch.setattr(xr.DataTree, "to_zarr", fail)
-    with pytest.warns(UserWarning, match="disk full"):
-        tree = gad.sample(normal, jnp.zeros(3), out=tmp_path / "run.zarr", **MALA)
-    assert tree["posterior"].sizes["draw"] == 50
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_interruption_keeps_the_draws():
     pressed = []
 

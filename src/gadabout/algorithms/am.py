@@ -7,6 +7,7 @@ import jax.numpy as jnp
 from jax.tree_util import Partial
 
 from gadabout.adaptations import AcceptanceRate, CholeskyMoments, Together
+from gadabout.algorithms.recipe import recipe
 from gadabout.algorithms.settings import (
     FactorKind,
     for_ever,
@@ -22,6 +23,7 @@ from gadabout.proposals import RandomWalk
 from gadabout.sampler import Sampler
 
 
+@recipe
 def am(
     variant: Literal["as-run", "as-written"] = "as-run",
     factor: FactorKind = "dense",

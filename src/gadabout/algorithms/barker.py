@@ -2,6 +2,7 @@ r"""The Barker proposal with one adapted step size (Livingstone & Zanella 2022):
 
 from jax.tree_util import Partial
 
+from gadabout.algorithms.recipe import recipe
 from gadabout.algorithms.settings import optional_positive, proposal_scale, scaled_start
 from gadabout.algorithms.step_size import StepSizeRule, step_size_control
 from gadabout.kernels import Metropolis
@@ -9,6 +10,7 @@ from gadabout.proposals import Barker
 from gadabout.sampler import Sampler
 
 
+@recipe
 def barker(
     *,
     target_acceptance: float = 0.4,

@@ -8,11 +8,13 @@ from jax.tree_util import Partial
 from jaxtyping import ArrayLike
 
 from gadabout.adaptations import AbstractAdaptation, NoAdaptation, OfPart, Together
+from gadabout.algorithms.recipe import recipe
 from gadabout.checks import check_array, check_truth, check_whole, shown
 from gadabout.kernels import Block, Cycle, Mix
 from gadabout.sampler import Sampler
 
 
+@recipe
 def cycle(*samplers: Sampler, random_order: bool = False) -> Sampler:
     """All the samplers, one after another in every iteration, each learning its own part.
 
@@ -31,6 +33,7 @@ def cycle(*samplers: Sampler, random_order: bool = False) -> Sampler:
     return _of(samplers, "cycle", kernel, NoAdaptation() if random_order else Together(parts))
 
 
+@recipe
 def mix(*samplers: Sampler, weights: ArrayLike | None = None) -> Sampler:
     """One of the samplers in every iteration, chosen at random; they learn nothing and keep the θ they start with.
 
@@ -50,6 +53,7 @@ def mix(*samplers: Sampler, weights: ArrayLike | None = None) -> Sampler:
     return _of(samplers, "mix", kernel, NoAdaptation())
 
 
+@recipe
 def block(sampler: Sampler, indices: Sequence[int], *, takes_discrete: bool = False) -> Sampler:
     """A sampler on some coordinates, with the others held; for a `cycle` that moves them all.
 

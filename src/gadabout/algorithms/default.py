@@ -4,6 +4,7 @@ from typing import Literal
 
 from gadabout.algorithms.local_global import local_global
 from gadabout.algorithms.nuts import nuts
+from gadabout.algorithms.recipe import recipe
 from gadabout.algorithms.split_hmc import fitted_gaussian, split_hmc
 from gadabout.checks import check_one_of
 from gadabout.factors import FactorChoice
@@ -12,6 +13,7 @@ from gadabout.schedule import Chosen, Descend, Draw, Judge, Learn, Plan, Rest, S
 MOVES = {"auto": None, "nuts": "sturdy", "split-hmc": "local", "independence": "independence"}
 
 
+@recipe
 def default(
     factor: FactorChoice = "auto",
     *,

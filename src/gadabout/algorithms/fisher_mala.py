@@ -19,6 +19,7 @@ import jax.numpy as jnp
 from jax.tree_util import Partial
 
 from gadabout.adaptations import InverseFisher
+from gadabout.algorithms.recipe import recipe
 from gadabout.algorithms.settings import optional_positive, positive, probability
 from gadabout.checks import check_whole
 from gadabout.factors import Scaled, SquareRoot
@@ -27,6 +28,7 @@ from gadabout.proposals import Langevin
 from gadabout.sampler import Sampler, known_factor
 
 
+@recipe
 def fisher_mala(
     *,
     target_acceptance: float = 0.574,

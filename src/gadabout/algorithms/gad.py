@@ -3,12 +3,14 @@
 from jax.tree_util import Partial
 
 from gadabout.adaptations import Gain, Optimiser
+from gadabout.algorithms.recipe import recipe
 from gadabout.algorithms.settings import FADING, fitting, for_ever, speed_measure
 from gadabout.kernels import Metropolis
 from gadabout.proposals import AbstractReparametrised
 from gadabout.sampler import Sampler
 
 
+@recipe
 def gad(
     proposal: AbstractReparametrised,
     *,

@@ -20,6 +20,7 @@ from typing import Literal
 from jax.tree_util import Partial
 
 from gadabout.adaptations import Gain, Optimiser
+from gadabout.algorithms.recipe import recipe
 from gadabout.algorithms.settings import FADING, FactorKind, for_ever, initial_factor, optional_positive, speed_measure
 from gadabout.checks import check_one_of
 from gadabout.kernels import Metropolis
@@ -27,6 +28,7 @@ from gadabout.proposals import Langevin
 from gadabout.sampler import Sampler
 
 
+@recipe
 def gad_mala(
     variant: Literal["fast", "exact"] = "fast",
     factor: FactorKind = "dense",

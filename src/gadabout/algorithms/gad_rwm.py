@@ -8,6 +8,7 @@ $\log\pi(y_t) < \log\pi(x_t)$, and its second term alone otherwise. The target's
 from jax.tree_util import Partial
 
 from gadabout.adaptations import Gain, Optimiser
+from gadabout.algorithms.recipe import recipe
 from gadabout.algorithms.settings import FADING, FactorKind, for_ever, initial_factor, optional_positive, speed_measure
 from gadabout.checks import check_one_of
 from gadabout.kernels import Metropolis
@@ -15,6 +16,7 @@ from gadabout.proposals import RandomWalk
 from gadabout.sampler import Sampler
 
 
+@recipe
 def gad_rwm(
     factor: FactorKind = "dense",
     *,

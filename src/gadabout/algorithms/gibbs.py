@@ -10,11 +10,13 @@ from jax.tree_util import Partial
 from jaxtyping import PyTree
 
 from gadabout.adaptations import NoAdaptation
+from gadabout.algorithms.recipe import recipe
 from gadabout.checks import check_function, check_truth
 from gadabout.kernels import Gibbs
 from gadabout.sampler import Sampler
 
 
+@recipe
 def gibbs(*conditionals: Callable[..., PyTree], random_order: bool = False) -> Sampler:
     """Gibbs sampling: each block of the position is drawn from its law given the rest, by functions of yours.
 

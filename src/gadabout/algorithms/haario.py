@@ -17,6 +17,7 @@ import jax.numpy as jnp
 from jax.tree_util import Partial
 
 from gadabout.adaptations import Gain, GlobalScale, Haario, PowerGain, Together, check_gains
+from gadabout.algorithms.recipe import recipe
 from gadabout.algorithms.settings import (
     for_ever,
     gain_sequence,
@@ -32,6 +33,7 @@ from gadabout.proposals import RandomWalk
 from gadabout.sampler import Sampler
 
 
+@recipe
 def haario(
     *,
     gain: Gain | None = None,
@@ -55,6 +57,7 @@ def haario(
     return _sampler("haario", adaptation, scale, adapt_for_ever)
 
 
+@recipe
 def haario_scaled(
     *,
     target_acceptance: float = 0.234,

@@ -7,6 +7,7 @@ import numpy as np
 from jax.tree_util import Partial
 from jaxtyping import ArrayLike
 
+from gadabout.algorithms.recipe import recipe
 from gadabout.algorithms.settings import optional_positive
 from gadabout.algorithms.step_size import StepSizeRule, step_size_control
 from gadabout.checks import check_array, check_non_negative, check_whole
@@ -18,6 +19,7 @@ from gadabout.sampler import Sampler, known_factor
 MASS = "symmetric and positive definite, of shape (n, n), or (n,) if diagonal"
 
 
+@recipe
 def hmc(
     num_steps: int = 10,
     *,

@@ -7,6 +7,7 @@ Accept with probability min{1, w(y)/w(x)}, w = π/q.                Metropolis.s
 from jax.tree_util import Partial
 
 from gadabout.adaptations import NoAdaptation
+from gadabout.algorithms.recipe import recipe
 from gadabout.algorithms.settings import known_gaussian, optional_distribution, optional_positive, positive
 from gadabout.factors import Scaled
 from gadabout.kernels import Metropolis
@@ -14,6 +15,7 @@ from gadabout.proposals import AbstractDistribution, Gaussian, Independent, Stud
 from gadabout.sampler import Sampler
 
 
+@recipe
 def independence(
     distribution: AbstractDistribution | None = None,
     *,

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 from jax.tree_util import Partial
 
 from gadabout.adaptations import NoAdaptation
+from gadabout.algorithms.recipe import recipe
 from gadabout.algorithms.settings import fitting, known_gaussian, optional_distribution
 from gadabout.checks import check_one_of, check_whole, shown
 from gadabout.factors import FactorChoice, of_kind
@@ -19,6 +20,7 @@ from gadabout.proposals.scale_mixture import SCALES
 from gadabout.sampler import Sampler
 
 
+@recipe
 def local_global(
     local: Sampler,
     distribution: AbstractDistribution | None = None,

@@ -2,6 +2,7 @@ r"""MALA with one adapted step size: $q(y|x) = N(y|x + \tfrac12h^2\nabla\log\pi(
 
 from jax.tree_util import Partial
 
+from gadabout.algorithms.recipe import recipe
 from gadabout.algorithms.settings import optional_positive, proposal_scale, scaled_start
 from gadabout.algorithms.step_size import StepSizeRule, step_size_control
 from gadabout.kernels import Metropolis
@@ -9,6 +10,7 @@ from gadabout.proposals import Langevin
 from gadabout.sampler import Sampler
 
 
+@recipe
 def mala(
     *,
     target_acceptance: float = 0.574,

@@ -11,6 +11,7 @@ from jax.tree_util import Partial
 from jaxtyping import PyTree
 
 from gadabout.adaptations import NoAdaptation
+from gadabout.algorithms.recipe import recipe
 from gadabout.algorithms.settings import fitting
 from gadabout.checks import check_function, check_truth, shown
 from gadabout.kernels import Metropolis
@@ -18,6 +19,7 @@ from gadabout.proposals import AbstractProposal, UserProposal
 from gadabout.sampler import Sampler
 
 
+@recipe
 def metropolis_hastings(
     proposal: AbstractProposal | Callable[..., PyTree],
     log_density: Callable[..., Any] | None = None,

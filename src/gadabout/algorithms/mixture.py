@@ -15,6 +15,7 @@ from jax.tree_util import Partial
 from jaxtyping import ArrayLike
 
 from gadabout.adaptations import Gain, OnlineEM, PowerGain, check_gains
+from gadabout.algorithms.recipe import recipe
 from gadabout.algorithms.settings import for_ever, gain_sequence, optional_positive, positive
 from gadabout.checks import check_array, check_whole
 from gadabout.factors import Cholesky
@@ -23,6 +24,7 @@ from gadabout.proposals import GaussianMixture, Independent, MixtureWalk
 from gadabout.sampler import Sampler
 
 
+@recipe
 def mixture_independence(
     num_components: int = 2,
     *,
@@ -58,6 +60,7 @@ def mixture_independence(
     return Sampler("mixture-independence", kernel, for_ever(adaptation, adapt_for_ever), num_warmup=5_000)
 
 
+@recipe
 def mixture_walk(
     num_components: int = 2,
     *,

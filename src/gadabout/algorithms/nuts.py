@@ -15,6 +15,7 @@ import jax.numpy as jnp
 from jax.tree_util import Partial
 
 from gadabout.adaptations import DualAveraging, GeometricMean, RegularisedCovariance, WindowedFactor
+from gadabout.algorithms.recipe import recipe
 from gadabout.algorithms.settings import optional_positive, probability
 from gadabout.checks import check_one_of, check_truth, check_whole
 from gadabout.factors import isotropic, kind_for, of_kind
@@ -29,6 +30,7 @@ DEEPEST = 30
 MOST_HALVINGS = 20
 
 
+@recipe
 def nuts(
     metric: Metric = "diagonal",
     *,

@@ -21,6 +21,7 @@ Deviations from the source:
 import jax.numpy as jnp
 from jax.tree_util import Partial
 
+from gadabout.algorithms.recipe import recipe
 from gadabout.algorithms.settings import positive, probability, unadjusted
 from gadabout.checks import check_truth
 from gadabout.kernels import PreconditionedLangevin
@@ -28,6 +29,7 @@ from gadabout.minibatch.step_sizes import StepSizes, bias_of, step_sizes
 from gadabout.sampler import Sampler
 
 
+@recipe
 def psgld(
     step_size: float | StepSizes,
     *,

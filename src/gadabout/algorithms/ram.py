@@ -14,12 +14,14 @@ import jax.numpy as jnp
 from jax.tree_util import Partial
 
 from gadabout.adaptations import Gain, PowerGain, Robust, check_gains
+from gadabout.algorithms.recipe import recipe
 from gadabout.algorithms.settings import for_ever, gain_sequence, initial_factor, optional_positive, probability
 from gadabout.kernels import Metropolis
 from gadabout.proposals import RandomWalk
 from gadabout.sampler import Sampler
 
 
+@recipe
 def ram(
     *,
     target_acceptance: float = 0.234,

@@ -5,11 +5,13 @@ import dataclasses
 from gadabout.adaptations import Reprojection, extent, go_home
 from gadabout.adaptations.reprojection import Level, Reset
 from gadabout.algorithms.haario import haario
+from gadabout.algorithms.recipe import recipe
 from gadabout.algorithms.settings import positive
 from gadabout.checks import check_function, check_positive, shown
 from gadabout.sampler import Sampler
 
 
+@recipe
 def reprojected(
     sampler: Sampler | None = None,
     *,

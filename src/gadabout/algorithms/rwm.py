@@ -3,12 +3,14 @@ r"""Random walk Metropolis with one adapted step size: $q(y|x) = N(y|x, h^2 I)$ 
 from jax.tree_util import Partial
 
 from gadabout.adaptations import AcceptanceRate
+from gadabout.algorithms.recipe import recipe
 from gadabout.algorithms.settings import optional_positive, probability, proposal_scale, scaled_start
 from gadabout.kernels import Metropolis
 from gadabout.proposals import RandomWalk
 from gadabout.sampler import Sampler
 
 
+@recipe
 def rwm(*, target_acceptance: float = 0.25, step_size: float | None = None) -> Sampler:
     """Random walk Metropolis; its one step size h follows the acceptance rate in warm-up.
 

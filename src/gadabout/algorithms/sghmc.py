@@ -12,6 +12,7 @@ zero and is never drawn anew.
 
 from jax.tree_util import Partial
 
+from gadabout.algorithms.recipe import recipe
 from gadabout.algorithms.settings import positive, unadjusted
 from gadabout.checks import check_non_negative, check_probability
 from gadabout.kernels import StochasticHamiltonian
@@ -19,6 +20,7 @@ from gadabout.minibatch.step_sizes import StepSizes, bias_of, step_sizes
 from gadabout.sampler import Sampler
 
 
+@recipe
 def sghmc(step_size: float | StepSizes, *, friction: float = 0.1, noise_estimate: float = 0.0) -> Sampler:
     """Stochastic gradient HMC: moves with momentum, along gradients of minibatches, with friction.
 

@@ -10,12 +10,14 @@ The slides subtract the gradient of the log density and swap the conditions on Î
 
 from jax.tree_util import Partial
 
+from gadabout.algorithms.recipe import recipe
 from gadabout.algorithms.settings import unadjusted
 from gadabout.kernels import LangevinDynamics
 from gadabout.minibatch.step_sizes import StepSizes, bias_of, step_sizes
 from gadabout.sampler import Sampler
 
 
+@recipe
 def sgld(step_size: float | StepSizes) -> Sampler:
     """Stochastic gradient Langevin dynamics: Langevin moves along gradients of minibatches.
 

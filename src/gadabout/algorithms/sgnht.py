@@ -13,12 +13,14 @@ Momentum starts at zero.
 
 from jax.tree_util import Partial
 
+from gadabout.algorithms.recipe import recipe
 from gadabout.algorithms.settings import probability, unadjusted
 from gadabout.kernels import NoseHooverThermostat
 from gadabout.minibatch.step_sizes import StepSizes, bias_of, step_sizes
 from gadabout.sampler import Sampler
 
 
+@recipe
 def sgnht(step_size: float | StepSizes, *, friction: float = 0.1) -> Sampler:
     """Stochastic gradient Nosé-Hoover thermostat: stochastic gradient HMC whose friction adapts to the noise.
 

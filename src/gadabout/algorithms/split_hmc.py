@@ -15,6 +15,7 @@ import jax.numpy as jnp
 from jax.tree_util import Partial
 
 from gadabout.adaptations import DualAveraging, FittedGaussian
+from gadabout.algorithms.recipe import recipe
 from gadabout.algorithms.settings import optional_positive, probability
 from gadabout.checks import check_one_of, check_whole
 from gadabout.factors import FactorChoice, isotropic, kind_for, of_kind
@@ -26,6 +27,7 @@ WIDEST = 1.5
 """the largest step, in radians: just below the quarter turn that is a whole trajectory"""
 
 
+@recipe
 def split_hmc(
     factor: FactorChoice = "auto",
     *,

@@ -8,12 +8,14 @@ The stationary law is off by O(ε). Roberts & Tweedie 1996, section 1.4.1.
 
 from jax.tree_util import Partial
 
+from gadabout.algorithms.recipe import recipe
 from gadabout.algorithms.settings import unadjusted
 from gadabout.kernels import LangevinDynamics
 from gadabout.minibatch.step_sizes import StepSizes, bias_of, constant, step_sizes
 from gadabout.sampler import Sampler
 
 
+@recipe
 def ula(step_size: float | StepSizes) -> Sampler:
     """Unadjusted Langevin algorithm: full gradients, no rejection, a bias of the order of the step size.
 

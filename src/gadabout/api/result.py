@@ -1,5 +1,6 @@
 """The result of a run as an xarray.DataTree in the ArviZ schema."""
 
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
@@ -11,9 +12,11 @@ from gadabout.api.settings import settings_of
 from gadabout.api.troubles import all_frozen, found_in_run
 from gadabout.api.verdict import as_tree, found_in_draws, judge
 from gadabout.driver import Ending, Engine, Interrupted
+from gadabout.files import json_value
 from gadabout.findings import Finding, note
 from gadabout.model import AbstractModel
 from gadabout.sampler import theta_by_name
+from gadabout.store import ZarrSink
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -35,21 +38,10 @@ def to_datatree(engine: Engine, ending: Ending, model: AbstractModel, attributes
     `learned` holds θ by its path in the kernel, with a leading chain axis where each chain learned its own;
     `diagnostics` has R-hat and ESS of every variable, as groups of the same variables.
     """
-    import arviz_base  # takes a while to import, xarray too: only where there is a result
     import xarray as xr
 
-    groups = {name: engine.records.sink.read(name) for name in GROUPS}
-    groups = {name: values for name, values in groups.items() if values}
-    posterior, stats = groups.get("posterior"), groups.get("sample_stats")
-    if posterior is None and stats is None:  # an interruption before the first draw
-        groups |= engine.records.nothing(engine.settings.num_chains)
-    tree = arviz_base.from_dict(
-        groups | ({"observed_data": dict(model.observed)} if model.observed else {}),
-        save_warmup=True,
-        check_conventions=False,
-        dims=dict(model.dims) or None,
-        coords=dict(model.coords) or None,
-    )
+    sink = engine.records.sink
+    tree = _stored(engine, sink) if isinstance(sink, ZarrSink) else _in_memory(engine, model)
     tree["learned"] = xr.DataTree(_learned(engine))
     sampler, account = engine.sampler, engine.pipeline.account
     said = model.account(engine.pipeline.feed)
@@ -70,15 +62,67 @@ def to_datatree(engine: Engine, ending: Ending, model: AbstractModel, attributes
         "ending": type(ending).__name__.lower(),
         "interrupted": isinstance(ending, Interrupted),
     }
-    note(tree, _found(engine, ending, tree, stats or {}))
+    note(tree, _found(engine, ending, tree))
+    if isinstance(sink, ZarrSink):
+        _keep(tree, sink, model)
     return tree
 
 
-def _found(engine: Engine, ending: Ending, tree: "xr.DataTree", stats: dict[str, np.ndarray]) -> list[Finding]:
+def _in_memory(engine: Engine, model: AbstractModel) -> "xr.DataTree":
+    """The draws as a tree."""
+    import arviz_base  # takes a while to import, xarray too: only where there is a result
+
+    groups = {name: engine.records.sink.read(name) for name in GROUPS}
+    groups = {name: values for name, values in groups.items() if values}
+    if not {"posterior", "sample_stats"} & set(groups):  # an interruption before the first draw
+        groups |= engine.records.nothing(engine.settings.num_chains)
+    return arviz_base.from_dict(
+        groups | ({"observed_data": dict(model.observed)} if model.observed else {}),
+        save_warmup=True,
+        check_conventions=False,
+        dims=dict(model.dims) or None,
+        coords=dict(model.coords) or None,
+    )
+
+
+def _stored(engine: Engine, sink: ZarrSink) -> "xr.DataTree":
+    """The same of draws in a store."""
+    import arviz_base
+
+    tree = sink.tree()
+    if not {"posterior", "sample_stats"} & set(tree.children):
+        nothing = arviz_base.from_dict(engine.records.nothing(engine.settings.num_chains), check_conventions=False)
+        tree = tree.assign({str(name): group for name, group in nothing.children.items()})
+    return tree
+
+
+def _keep(tree: "xr.DataTree", sink: ZarrSink, model: AbstractModel) -> None:
+    """Puts what belongs to a result beside its draws; where that fails, it joins the result's own findings."""
+    import arviz_base
+
+    if sink.failed:
+        return
+    try:
+        if model.observed:
+            groups = {"observed_data": dict(model.observed)}
+            made = arviz_base.from_dict(groups, dims=dict(model.dims) or None, coords=dict(model.coords) or None)
+            tree["observed_data"] = made["observed_data"]
+        for group in ("learned", "diagnostics", "observed_data"):
+            if group in tree.children:
+                sink.add(group, tree.children[group])
+        sink.attributes = json_value(tree.attrs)
+        sink.publish()
+    except OSError as error:
+        problem = f"the result could not be finished at {str(sink.path)!r}: {error}"
+        note(tree, [Finding("not-saved", problem, "all draws are there; free some space, and resume the run")])
+
+
+def _found(engine: Engine, ending: Ending, tree: "xr.DataTree") -> list[Finding]:
     """What is wrong with the run and its draws; the figures that tell are put into the tree as `diagnostics`."""
     posterior = tree.children.get("posterior")
     kept = [tree.children[name].sizes["draw"] for name in ("posterior", "sample_stats") if name in tree.children]
     draws = kept[0] if kept else engine.settings.num_draws  # where only warm-up was to be recorded
+    stats = Statistics(tree)
     found = found_in_run(ending, engine.settings.until, draws, stats, engine.verdict())
     if posterior is None or not draws:
         return found
@@ -87,6 +131,23 @@ def _found(engine: Engine, ending: Ending, tree: "xr.DataTree", stats: dict[str,
     tree["diagnostics"] = as_tree(verdict, dataset)
     found = with_variables(found, dataset, stats, verdict.names)
     return found if all_frozen(stats) else found + found_in_draws(dataset, verdict)
+
+
+class Statistics(Mapping[str, np.ndarray]):
+    """The statistics of the draws, (chain, draw) each, read one at a time."""
+
+    def __init__(self, tree: "xr.DataTree"):
+        kept = "sample_stats" in tree.children
+        self.variables = {str(name): values for name, values in tree["sample_stats"].data_vars.items()} if kept else {}
+
+    def __getitem__(self, name):
+        return self.variables[name].values
+
+    def __iter__(self):
+        return iter(self.variables)
+
+    def __len__(self):
+        return len(self.variables)
 
 
 def _learned(engine: Engine) -> "xr.Dataset":

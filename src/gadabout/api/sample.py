@@ -1,47 +1,32 @@
 """The front door: one call from a model to draws."""
 
 import os
-import sys
 import time
-import warnings
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import asdict
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-import jax
 from jaxtyping import PyTree
 
 from gadabout.algorithms import default
 from gadabout.api.checks import checked_model, checked_plan, selection
 from gadabout.api.positions import starts_of
-from gadabout.api.result import RunStopped, to_datatree
-from gadabout.api.save import check_destination, save
+from gadabout.api.running import carry_out
+from gadabout.api.stored import begin, check_destination
 from gadabout.api.warm import last_positions, layout_from, learned_from, suited
 from gadabout.checks import check_function, check_one_of, check_truth, check_whole
 from gadabout.driver import (
-    Ending,
-    Engine,
-    Failed,
-    Interrupted,
     MemorySink,
     Progress,
-    Records,
     Settings,
     Starts,
-    TextProgress,
     Until,
-    deferred_interrupt,
 )
-from gadabout.findings import category
 from gadabout.model import AbstractModel
 from gadabout.sampler import Learned, Sampler
 from gadabout.schedule import Plan
 
 if TYPE_CHECKING:
     import xarray as xr
-
-PACKAGE = str(Path(__file__).parents[1])
 
 
 def sample(
@@ -90,7 +75,8 @@ def sample(
         adapt: "pooled" learns one θ from the mean of all chains' gradients, "per-chain" one for each chain.
         record: what to keep, by name: "posterior", "warmup_posterior", and statistics such as "lp"; all by default.
         until: ends the run once its draws are good enough; `num_draws` is then the most that is made.
-        out: a zarr store to save the result in, such as "run.zarr".
+        out: a zarr store, such as "run.zarr", to which draws go chunk by chunk: any program can open it at any moment,
+            memory stays flat in the number of draws, and a run that is killed goes on by `resume`.
         progress: whether to show progress on stderr: one live line in a terminal, else a log line now and then.
         warm_start: a result of this function for the same variables: chains start where its chains stood, kernels
             with what it learned; combine it with a small `num_warmup`.
@@ -102,62 +88,36 @@ def sample(
         seconds, gradient evaluations, how the run ended, and whether the chains are exact; if not, `bias` says why.
         What speaks against the draws stands in `findings`, as records, and `warnings`, in words, which are also raised
         as warnings (`DiagnosticWarning` for judgements of the draws). Ctrl-C ends the run early and returns the draws
-        made until then. A result that cannot be saved in `out` is returned with a warning that says so.
+        made until then. With `out` the tree is that of the store, whose draws are read as they are asked for.
 
     Raises:
         ValueError, TypeError: for an argument out of range or of the wrong shape, a log density that is not a scalar,
             cannot be evaluated or differentiated, or is not finite at the start in 100 tries.
         MemoryError: where the draws would not fit into memory.
-        FileExistsError, FileNotFoundError: if `out` cannot be written.
+        FileExistsError, FileNotFoundError, OSError: if `out` cannot be written, or the draws would not fit on the disk.
         RunStopped: if a position becomes infinite or NaN, which only chains that never reject can let happen, an
-            iterator of batches ends, or `callback` raises; its `result` holds the draws made until then, saved in
-            `out` too.
+            iterator of batches ends, `callback` raises, or the disk is full; its `result` holds the draws made until
+            then, which are in `out` too.
     """
     began = time.perf_counter()
     model = checked_model(model, data, dims, coords)
-    plan = checked_plan(default() if sampler is None else sampler)
+    given = default() if sampler is None else sampler
+    plan = checked_plan(given)
     settings = _settings(plan, num_chains, num_warmup, num_draws, thinning, adapt, until)
     seed = check_whole("seed", seed, 0, 2**32 - 1)
     check_truth("progress", progress)
-    observers = [check_function("callback", callback, "of a Progress")] if callback is not None else []
+    observer = None if callback is None else check_function("callback", callback, "of a Progress")
     destination = None if out is None else check_destination(out)
     model.check(plan.samplers)
     model, starts, learned = _begin(model, plan, init, init_per_chain, warm_start, settings.num_chains)
-    with deferred_interrupt() as interrupted:
-        engine = Engine(
-            model,
-            plan,
-            settings,
-            jax.random.key(seed),
-            Records(model, MemorySink()),
-            starts,
-            learned=learned,
-            observers=[*([TextProgress()] if progress else []), *observers],
-            interrupted=interrupted,
-            began=began,
-            feed=model.feed(seed),
-        )
-        engine.records.select = selection(record, engine.offered)
-        ending = engine.drive()
-    if isinstance(ending, Interrupted) and engine.pipeline.account.iterations == 0:
-        raise KeyboardInterrupt
-    account = {"seed": seed, **_plain(settings, adapt), "seconds_total": time.perf_counter() - began}
-    tree = to_datatree(engine, ending, model, account)
-    if progress and "why" in engine.evidence:
-        print(f"gadabout draws by {engine.evidence['why']}", file=sys.stderr)
-    return _told(tree, ending, engine.pipeline.cause, destination)
-
-
-def _told(tree: "xr.DataTree", ending: Ending, cause: Exception | None, destination: Path | None) -> "xr.DataTree":
-    """The result, saved if that is wanted; what is to be said of it is said."""
+    sink = MemorySink()
     if destination is not None:
-        with deferred_interrupt():
-            save(tree, destination)
-    if isinstance(ending, Failed):
-        raise RunStopped(ending.reason, tree) from cause
-    for record, message in zip(tree.attrs["findings"], tree.attrs["warnings"], strict=True):
-        warnings.warn(message, category(record["kind"]), skip_file_prefixes=(PACKAGE,))  # the line of the user's file
-    return tree
+        selection(record, list)  # what is wrong with it is told before there is a store
+        sink = begin(destination, model, plan, given, settings, seed, record, learned)
+    return carry_out(
+        model, plan, settings, seed, sink, starts, learned,
+        record=record, progress=progress, callback=observer, began=began,
+    )  # fmt: skip
 
 
 def _settings(plan: Plan, num_chains, num_warmup, num_draws, thinning, adapt, until) -> Settings:
@@ -195,10 +155,3 @@ def _begin(
         init_per_chain = last_positions(warm_start, layout, num_chains)
     starts = starts_of(init, init_per_chain, model, num_chains, discrete)
     return model.laid_out(starts.layout), starts, learned
-
-
-def _plain(settings: Settings, adapt: str) -> dict[str, Any]:
-    """The settings as a result holds them."""
-    names = ("num_chains", "num_warmup", "num_draws", "thinning")
-    until = {} if settings.until is None else {"until": asdict(settings.until)}
-    return {**{name: getattr(settings, name) for name in names}, "adapt": adapt, **until}

@@ -63,15 +63,20 @@ class Verdict(NamedTuple):
 def judge(posterior: "xr.Dataset") -> Verdict:
     """The figures of all variables of dimensions (chain, draw, ...), numbers of any kind."""
     chains, draws = posterior.sizes["chain"], posterior.sizes["draw"]
-    spacing = max(1, -(-draws // min(MOST_JUDGED, max(1, MOST_IN_ALL // chains))))
-    parts = [judged(draws_of(values)[:, ::spacing]) for values in posterior.data_vars.values()]
+    spacing = spacing_of(chains, draws)
+    parts = [judged(draws_of(values, spacing)) for values in posterior.data_vars.values()]
     bulk, tail, within, rhat = (np.concatenate(each) for each in zip(*parts, strict=True))
     return Verdict(names_of(posterior), bulk, tail, within, rhat, spacing)
 
 
-def draws_of(variable: "xr.DataArray") -> np.ndarray:
-    """The draws of a variable as (chain, draw, coordinate)."""
-    values = variable.values
+def spacing_of(chains: int, draws: int) -> int:
+    """Of how many draws one is judged."""
+    return max(1, -(-draws // min(MOST_JUDGED, max(1, MOST_IN_ALL // chains))))
+
+
+def draws_of(variable: "xr.DataArray", spacing: int = 1) -> np.ndarray:
+    """Every `spacing`-th draw of a variable as (chain, draw, coordinate)."""
+    values = variable[:, ::spacing].values
     return values.reshape(*values.shape[:2], int(np.prod(values.shape[2:])))
 
 
@@ -177,10 +182,10 @@ def _common(verdict: Verdict, worst: np.ndarray, figures: np.ndarray, limits: np
 def _coordinate(posterior: "xr.Dataset", index: int, spacing: int) -> np.ndarray:
     """The draws of one coordinate of all, shape (chain, draw)."""
     for variable in posterior.data_vars.values():
-        draws = draws_of(variable)
-        if index < draws.shape[2]:
-            return draws[:, ::spacing, index]
-        index -= draws.shape[2]
+        size = int(np.prod(variable.shape[2:]))
+        if index < size:
+            return draws_of(variable, spacing)[:, :, index]
+        index -= size
     raise IndexError(index)
 
 

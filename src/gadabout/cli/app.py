@@ -9,7 +9,9 @@ from gadabout.cli.bench import bench
 from gadabout.cli.errors import OneLineErrors
 from gadabout.cli.listing import list_names
 from gadabout.cli.reproduce import reproduce
+from gadabout.cli.resume import resume
 from gadabout.cli.sample import sample
+from gadabout.cli.status import status
 from gadabout.cli.verify import verify
 
 app = typer.Typer(
@@ -21,6 +23,8 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command("sample")(sample)
+app.command("resume")(resume)
+app.command("status")(status)
 app.command("list")(list_names)
 app.command("reproduce")(reproduce)
 app.command("verify")(verify)

@@ -1,7 +1,6 @@
 """Files that a command writes: refused before the run where they cannot be written, complete or not there at all."""
 
 import os
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
@@ -45,7 +44,7 @@ def check_plot(path: Path) -> None:
 
 def check_store(path: Path) -> None:
     """Raises CliError where `gadabout.sample` could not save its result at `path`."""
-    from gadabout.api.save import check_destination
+    from gadabout.api.stored import check_destination
 
     try:
         check_destination(path)
@@ -54,26 +53,17 @@ def check_store(path: Path) -> None:
     check_file("--out", path)
 
 
-def save_draws(tree: Any, path: Path) -> None:
-    """Saves a result at `path`; raises CliError where that fails, with the place where the draws are in its stead.
-
-    That is a new folder among the temporary files, or else at home.
-    """
-    from gadabout.api.save import said, write_store
-
-    try:
-        return write_store(tree, path)
-    except Exception as error:
-        told = f"could not save the draws at {str(path)!r}: {said(error)}"
-    for parent in (tempfile.gettempdir(), Path.home()):
-        try:
-            place = Path(tempfile.mkdtemp(prefix="gadabout-", dir=parent)) / path.name
-            write_store(tree, place)
-        except Exception as error:
-            told += f"; nor in {str(parent)!r}: {said(error)}"
-        else:
-            raise CliError(f"{told}; they are in {str(place)!r}, move them to where they can stay")
-    raise CliError(f"{told}; the draws are lost, free some space before another run")
+def check_destinations(out: Path | None, plot: Path | None, json_file: Path | None) -> None:
+    """Raises CliError where one of the files that a run leaves cannot be written, or two are the same."""
+    if out is not None:
+        check_store(out)
+    if plot is not None:
+        check_plot(plot)
+    if json_file is not None:
+        check_json(json_file)
+    given = [path.resolve() for path in (out, plot, json_file) if path is not None]
+    if len(set(given)) < len(given):
+        raise CliError("--out, --plot and --json must name different files")
 
 
 @contextmanager

@@ -2,12 +2,9 @@
 
 import warnings
 from pathlib import Path
-from typing import Any
 
-import jax
 import numpy as np
 import xarray as xr
-from jax.tree_util import GetAttrKey
 
 from gadabout.cli.panels import MAX_INTERVALS, adaptation, intervals, log_density, worst_coordinate
 from gadabout.cli.summary import Summary
@@ -17,9 +14,9 @@ ROWS_PER_PANEL = 11
 """Intervals that fit beside one panel of the left column."""
 
 
-def save_plot(tree: xr.DataTree, summary: Summary, target: str, sampler: Any, path: Path) -> None:
+def save_plot(tree: xr.DataTree, summary: Summary, target: str, path: Path) -> None:
     """Draws the figure of a run and writes it in the format of the path's suffix; raises as `files.whole_file` does."""
-    figure = draw(tree, summary, target, target_acceptance(sampler))
+    figure = draw(tree, summary, target, target_acceptance(tree))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # such as letters of a file's name that the font lacks
         save(figure, path)
@@ -39,16 +36,14 @@ def draw(tree: xr.DataTree, summary: Summary, target: str, acceptance: float | N
     return figure
 
 
-def target_acceptance(sampler: Any) -> float | None:
-    """The acceptance rate that a sampler's adaptation steers to: the first leaf of that name, None without one."""
-    for path, leaf in jax.tree_util.tree_leaves_with_path(sampler):
-        if path and path[-1] == GetAttrKey("target_acceptance"):
-            return float(leaf)
-    return None
+def target_acceptance(tree: xr.DataTree) -> float | None:
+    """The acceptance rate that the sampler's adaptation steers to: the first setting of that name, None without one."""
+    settings = tree.attrs["sampler_settings"].items()
+    return next((float(value) for name, value in settings if name.endswith(".target_acceptance")), None)
 
 
 def _title(tree: xr.DataTree, summary: Summary, target: str) -> str:
-    chains, draws, _ = summary.draws.shape
+    chains, draws = len(summary.draws), summary.num_draws
     parts = [f"{target}", tree.attrs["sampler"], f"{chains} {'chain' if chains == 1 else 'chains'} × {draws:,} draws"]
     if np.isfinite(summary.rhat_max):
         parts.append(f"max R-hat {summary.rhat_max:.3f}")

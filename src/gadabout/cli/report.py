@@ -36,9 +36,10 @@ def table(summary: Summary, title: str) -> Table:
 
     MCSE is the Monte Carlo standard error of the mean: what is left of chance in it.
     """
-    chains, draws, n = summary.draws.shape
+    chains, _, n = summary.draws.shape
     shown = np.arange(n) if n <= MAX_ROWS else summary.worst(MAX_ROWS)
-    caption = f"{chains} chains × {draws:,} draws"
+    caption = f"{chains} chains × {summary.num_draws:,} draws"
+    caption += f", of which one in {summary.spacing} was looked at" if summary.spacing > 1 else ""
     if n > MAX_ROWS:
         caption += f"; the {MAX_ROWS} of {n} coordinates with the smallest ESS"
     result = Table(title=escape(title), caption=caption, title_justify="left", caption_justify="left")
@@ -84,7 +85,7 @@ def totals(tree: xr.DataTree, summary: Summary) -> list[str]:
         f"ESS (min / median / max): {ess}",
         f"{times} · {per_second:,.0f} ESS/s (min bulk)",
         *([f"draws by {tree.attrs['choice']['why']}"] if "why" in tree.attrs.get("choice", {}) else []),
-        *([f"--until is met after {summary.draws.shape[1]:,} draws of each chain"] if early else []),
+        *([f"--until is met after {summary.num_draws:,} draws of each chain"] if early else []),
     ]
 
 

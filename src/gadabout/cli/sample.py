@@ -1,18 +1,14 @@
 """`gadabout sample`: from the arguments to draws, a summary, and the files that were asked for."""
 
-import sys
-import warnings
-from collections.abc import Callable
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from gadabout.cli.counts import whole
-from gadabout.cli.destinations import check_json, check_plot, check_store, save_draws, save_json, writing
-from gadabout.cli.errors import FAILED, INTERRUPTED, CliError, one_line
-from gadabout.files import STANDARD_OUTPUT
+from gadabout.cli.destinations import check_destinations
 
 
 class Adapt(StrEnum):
@@ -75,7 +71,9 @@ def sample(
         Path | None,
         typer.Option(metavar="FILE.npy", help="Start of a file's density: (n,), or (chains, n) with one row each."),
     ] = None,
-    out: Annotated[Path | None, typer.Option(metavar="PATH", help="Save all draws as a zarr store, run.zarr.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(metavar="PATH", help="Store draws as they come, in run.zarr; see `resume`.")
+    ] = None,
     plot: Annotated[Path | None, typer.Option(metavar="PATH", help="Save a figure: .png, .pdf or .svg.")] = None,
     json_file: Annotated[
         Path | None, typer.Option("--json", metavar="FILE", help="Save the figures of the summary as JSON.")
@@ -92,14 +90,13 @@ def sample(
 
     Without arguments it samples the posterior of a logistic regression on data that scikit-learn carries.
     """
-    _check_destinations(out, plot, json_file)
+    check_destinations(out, plot, json_file)
     import jax
 
     jax.config.update("jax_enable_x64", not float32)
-    from gadabout.cli.progress import working
-    from gadabout.cli.report import show
+    import gadabout
+    from gadabout.cli.running import Wanted, ended
     from gadabout.cli.sampler_spec import parse_sampler, parse_until
-    from gadabout.cli.summary import summarise
     from gadabout.cli.targets import resolve
     from gadabout.schedule import plan_of
 
@@ -116,82 +113,6 @@ def sample(
         "thinning": thinning,
         "adapt": adapt.value,
         "until": rule,
+        "out": out,
     }
-    show_progress = progress and not quiet
-    tree, notes = _run(model, settings, show_progress)
-    with working("diagnostics", show_progress):
-        summary = summarise(tree)
-    files, errors = _write(tree, summary, model.name, made, {"draws": out, "figures": json_file, "plot": plot})
-    if not quiet:
-        show(tree, summary, model.name, notes)
-        for what, path in files.items():
-            print(f"{what} saved in {path}")
-    for error in errors:
-        print(f"gadabout: error: {one_line(error)}", file=sys.stderr)
-    if errors or tree.attrs["ending"] == "failed":
-        raise typer.Exit(FAILED)
-    if tree.attrs["interrupted"]:
-        raise typer.Exit(INTERRUPTED)
-
-
-def _check_destinations(out: Path | None, plot: Path | None, json_file: Path | None) -> None:
-    if out is not None:
-        check_store(out)
-    if plot is not None:
-        check_plot(plot)
-    if json_file is not None:
-        check_json(json_file)
-    given = [path.resolve() for path in (out, plot, json_file) if path is not None]
-    if len(set(given)) < len(given):
-        raise CliError("--out, --plot and --json must name different files")
-
-
-def _run(model: Any, settings: dict[str, Any], show_progress: bool) -> tuple[Any, list[str]]:
-    """The result of `gadabout.sample`, and the warnings raised on the way; raises CliError for what it refuses."""
-    import jax
-
-    import gadabout
-    from gadabout.cli.progress import display
-
-    with warnings.catch_warnings(record=True) as caught, display(show_progress) as callback:
-        warnings.simplefilter("ignore")
-        warnings.simplefilter("always", UserWarning)
-        warnings.simplefilter("always", RuntimeWarning)
-        try:
-            tree = gadabout.sample(model, progress=False, callback=callback, **settings)
-        except gadabout.RunStopped as stopped:
-            tree = stopped.result
-        except (ValueError, TypeError, OSError, MemoryError, jax.errors.JaxRuntimeError) as error:
-            raise CliError(str(error) or type(error).__name__) from error
-        except KeyboardInterrupt:
-            print("gadabout: interrupted before the first iteration", file=sys.stderr)
-            raise typer.Exit(INTERRUPTED) from None
-    return tree, [one_line(warning.message) for warning in caught]
-
-
-def _write(
-    tree: Any, summary: Any, name: str, sampler: Any, wanted: dict[str, Path | None]
-) -> tuple[dict[str, Path], list[CliError]]:
-    """Writes draws, figures and plot where they are wanted: those that are written, and what prevented the others."""
-    from gadabout.cli.summary import figures
-
-    def save_figure(path):
-        from gadabout.cli.plot import save_plot
-
-        with writing(path):
-            save_plot(tree, summary, name, sampler, path)
-
-    writers: dict[str, Callable[[Path], None]] = {
-        "draws": lambda path: save_draws(tree, path),
-        "figures": lambda path: save_json(path, figures(tree, summary, name)),
-        "plot": save_figure,
-    }
-    written, errors = {}, []
-    for what, path in wanted.items():
-        try:
-            if path is not None:
-                writers[what](path)
-                written |= {what: path} if str(path) != STANDARD_OUTPUT else {}
-        except CliError as error:
-            errors.append(error)
-    return written, errors
+    ended(partial(gadabout.sample, model, **settings), model.name, Wanted(out, json_file, plot, progress, quiet))

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from gadabout.api.verdict import KINDS, draws_of, judge, names_of
+from gadabout.api.verdict import KINDS, draws_of, judge, names_of, spacing_of
 from gadabout.diagnostics import initial_monotone_ess, mean_ess, spread, square_ess
 from gadabout.files import json_value
 
@@ -16,7 +16,10 @@ ESS_KINDS = ("paper", "bulk", "tail", "square")
 
 @dataclass(frozen=True)
 class Summary:
-    """Draws (chain, draw, n) of the sampling stage, and figures of shape (n,) of each coordinate; NaN where unknown."""
+    """Draws (chain, draw, n) of the sampling stage, and figures of shape (n,) of each coordinate; NaN where unknown.
+
+    Of many draws one in `spacing` is looked at; `num_draws` counts all.
+    """
 
     names: list[str]
     draws: np.ndarray
@@ -27,6 +30,8 @@ class Summary:
     within: np.ndarray
     """ESS of the chains by themselves, however far they lie apart"""
     acceptance_rate: float
+    num_draws: int
+    spacing: int
 
     def worst(self, count: int) -> np.ndarray:
         """The coordinates with the smallest bulk ESS, smallest first; those without one come first of all."""
@@ -43,15 +48,18 @@ def summarise(tree: xr.DataTree) -> Summary:
     """The summary of a result of `gadabout.sample`; figures that are in the result are not computed anew."""
     posterior = tree["posterior"].to_dataset()
     names = names_of(posterior)
-    draws = np.concatenate([np.asarray(draws_of(x), np.float64) for x in posterior.data_vars.values()], axis=2)
+    spacing = spacing_of(posterior.sizes["chain"], posterior.sizes["draw"])
+    draws = np.concatenate([np.asarray(draws_of(x, spacing), np.float64) for x in posterior.data_vars.values()], axis=2)
     acceptance = np.asarray(tree["sample_stats"]["acceptance_rate"])
     if draws.shape[1] == 0:
         unknown = np.full(len(names), np.nan)
-        return Summary(names, draws, dict.fromkeys(ESS_KINDS, unknown), unknown, unknown, unknown, float("nan"))
+        return Summary(names, draws, dict.fromkeys(ESS_KINDS, unknown), unknown, unknown, unknown, float("nan"), 0, 1)
     bulk, tail, rhat, within = _judged(tree, posterior)
     ess = {"paper": initial_monotone_ess(draws), "bulk": bulk, "tail": tail, "square": square_ess(draws)}
     rhat = rhat if len(draws) > 1 else np.full(len(names), np.nan)
-    return Summary(names, draws, ess, _mcse(draws), rhat, within, float(acceptance.mean()))
+    return Summary(
+        names, draws, ess, _mcse(draws), rhat, within, float(acceptance.mean()), posterior.sizes["draw"], spacing
+    )
 
 
 def _judged(tree: xr.DataTree, posterior: xr.Dataset) -> Sequence[np.ndarray]:
@@ -79,7 +87,7 @@ def figures(tree: xr.DataTree, summary: Summary, target: str) -> dict[str, Any]:
         "sampler": attributes["sampler"],
         "num_chains": attributes["num_chains"],
         "num_warmup": _iterations_of_warmup(tree),
-        "num_draws": summary.draws.shape[1],
+        "num_draws": summary.num_draws,
         "seed": attributes["seed"],
         "acceptance_rate": summary.acceptance_rate,
         "rhat_max": summary.rhat_max,

@@ -34,14 +34,16 @@ def resolve(
 
 
 def _built_in(name: str, data_home: Path | None) -> AbstractModel:
-    from gadabout.targets import DataError, available, model, wild
+    from gadabout.targets import DataError, available, data_folder, model, wild
 
     known = [*available(), *wild.BUILDERS]
     if name not in known:
         remedy = did_you_mean(name, known)
         raise CliError(f"TARGET: no target is called {name!r}; {remedy} (a log density of yours is file.py:function)")
     try:
-        return model(name, data_home)
+        found = model(name, data_home)
+        object.__setattr__(found, "origin", {"target": name, "data_home": str(data_folder(data_home).resolve())})
+        return found
     except (DataError, ImportError, OSError, ValueError) as error:
         raise CliError(f"TARGET {name}: {error}") from error
 
@@ -65,7 +67,7 @@ def _from_file(
     positions = np.zeros(dim or 0) if init is None else _positions(init, num_chains)
     each = positions if positions.ndim == 2 else None
     model = Model(log_density, start=partial(_near, positions if each is None else positions[0]))
-    model.name = target
+    model.name, model.origin = target, {"target": target}
     return model, each
 
 

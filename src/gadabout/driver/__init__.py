@@ -1,6 +1,6 @@
 """The driver: carries a plan out on a model, chunk by chunk, and keeps what it records."""
 
-from gadabout.driver.checkpoint import Checkpoint, CheckpointError
+from gadabout.driver.checkpoint import Account, Checkpoint, CheckpointError, Cursor
 from gadabout.driver.ending import Completed, Ending, Failed, Interrupted, Satisfied
 from gadabout.driver.engine import Engine
 from gadabout.driver.interrupt import deferred_interrupt
@@ -9,16 +9,18 @@ from gadabout.driver.pipeline import Settings
 from gadabout.driver.progress import Pace, Progress, TextProgress
 from gadabout.driver.records import Records
 from gadabout.driver.search import Starts, check_density
-from gadabout.driver.services import derivatives_needed
+from gadabout.driver.services import derivatives_needed, log_densities
 from gadabout.driver.sink import AbstractSink, MemorySink, check_memory
 from gadabout.driver.until import Until
 
 __all__ = [
     "POSITION",
     "AbstractSink",
+    "Account",
     "Checkpoint",
     "CheckpointError",
     "Completed",
+    "Cursor",
     "Ending",
     "Engine",
     "Failed",
@@ -36,4 +38,5 @@ __all__ = [
     "check_memory",
     "deferred_interrupt",
     "derivatives_needed",
+    "log_densities",
 ]

@@ -72,26 +72,43 @@ class Engine(Services):
         elif self.progress is None:
             self.check_memory()
             self.progress = self.plan.stages[0].begin(self, self.first())
+        cut = False
         while True:
             stage = self.plan.stages[self.stage]
+            self._commit()
             self._compile()
             while self.done < stage.length(self):
                 self.pipeline.wait()
                 if (ending := self._reason_to_end()) is not None:
+                    if not isinstance(ending, Failed):
+                        self._commit()
                     return ending
-                snapshot = self.checkpoint() if self.records.sink.durable else None
+                sink, cut = self.records.sink, self._cuts_a_block()
+                snapshot = self.checkpoint() if sink.due() or (cut and sink.durable) else None
                 self.progress, self.done = stage.advance(self, self.progress, self.done)
                 if snapshot is not None:  # by now the records that were made before it are stored, and accounted for
-                    self.records.sink.commit(replace(snapshot, account=self._account()))
+                    self._commit(replace(snapshot, account=self._account()))
             self.pipeline.store()
             if self.stage + 1 == len(self.plan.stages):
                 break
             warm = stage.end(self, self.progress)
             self.stage, self.done = self.stage + 1, 0
             self.progress = self.plan.stages[self.stage].begin(self, warm)
-        if self.records.sink.durable:
-            self.records.sink.commit(self.checkpoint())
+        if not cut:
+            self._commit()
         return Completed() if self.pipeline.failure is None else Failed(self.pipeline.failure)
+
+    def _cuts_a_block(self) -> bool:
+        """Whether what is left of the run is a part of a block: a longer run goes on from before it, and repeats it."""
+        if self.stage + 1 < len(self.plan.stages) or not isinstance(self.progress, loop.Run):
+            return False
+        block = loop.block_of(self.progress, self.sampler.adaptation.continues)
+        return self.plan.stages[-1].length(self) - self.done < block
+
+    def _commit(self, checkpoint: Checkpoint | None = None) -> None:
+        """Hands a checkpoint to a sink that keeps them, by default of the run as it stands, all its records stored."""
+        if self.records.sink.durable and self.pipeline.failure is None:
+            self.pipeline.guarded(lambda: self.records.sink.commit(checkpoint or self.checkpoint()))
 
     def checkpoint(self) -> Checkpoint:
         """The run as it stands between two pieces of work, in copies."""

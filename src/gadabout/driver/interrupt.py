@@ -3,31 +3,43 @@
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 
 SECONDS_OF_GRACE = 1.0
 
 
+class Interruption:
+    """Whether somebody wants the run to end: asked by a call; `signum` is the signal that said so, if one did."""
+
+    def __init__(self):
+        self.signum: int | None = None
+        self._pressed = 0.0
+
+    def __call__(self) -> bool:
+        return self.signum is not None
+
+    def remember(self, signum, frame):
+        """Takes a signal; a second one, a second later, interrupts at once."""
+        if self.signum is not None and time.monotonic() > self._pressed + SECONDS_OF_GRACE:
+            raise KeyboardInterrupt
+        if self.signum is None:
+            self.signum, self._pressed = signum, time.monotonic()
+
+
 @contextmanager
-def deferred_interrupt() -> Iterator[Callable[[], bool]]:
-    """Yields a function that tells whether Ctrl-C was pressed; pressed again a second later, it interrupts at once.
+def deferred_interrupt(*others: signal.Signals) -> Iterator[Interruption]:
+    """Yields what tells whether Ctrl-C was pressed, or one of some other signals came.
 
     Outside the main thread, where Python delivers no signals, it always tells False.
     """
-    pressed: float | None = None
+    interruption = Interruption()
     if threading.current_thread() is not threading.main_thread():
-        yield lambda: False
+        yield interruption
         return
-
-    def remember(signum, frame):
-        nonlocal pressed
-        if pressed is not None and time.monotonic() > pressed + SECONDS_OF_GRACE:
-            raise KeyboardInterrupt
-        pressed = time.monotonic() if pressed is None else pressed
-
-    previous = signal.signal(signal.SIGINT, remember)
+    before = {one: signal.signal(one, interruption.remember) for one in (signal.SIGINT, *others)}
     try:
-        yield lambda: pressed is not None
+        yield interruption
     finally:
-        signal.signal(signal.SIGINT, previous)
+        for one, handler in before.items():
+            signal.signal(one, handler)

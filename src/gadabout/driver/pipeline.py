@@ -8,6 +8,7 @@ from typing import NamedTuple
 import jax
 import numpy as np
 from jax.sharding import Mesh
+from jaxtyping import PyTree
 
 from gadabout.driver import loop
 from gadabout.driver.checkpoint import Account
@@ -114,7 +115,7 @@ class Pipeline:
         self._settle_aside()
         chunk = self._pending
         if chunk is not None:
-            jax.block_until_ready((chunk.buffer, chunk.tally))
+            awaited((chunk.buffer, chunk.tally))
             elapsed = time.perf_counter() - chunk.sent
             longest = max(1, min(4 * self.account.chunk, int(chunk.length * SECONDS_PER_CHUNK / elapsed)))
             self.account = replace(self.account, chunk=longest)
@@ -125,12 +126,15 @@ class Pipeline:
         chunk, self._pending = self._pending, None
         if chunk is None:
             return
-        jax.block_until_ready(chunk.tally)
+        awaited(chunk.tally)
         elapsed, segment = time.perf_counter() - chunk.sent, chunk.segment
         done = segment.done + chunk.length
-        kept = self.records.store(
+        store = lambda: self.records.store(
             chunk.buffer, segment.warmup, done, chunk.length, segment.total, self.settings.thinning
         )
+        kept = self.guarded(store)
+        if kept is None:
+            return
         self._judge(chunk, kept)
         gradients = int(np.sum(np.asarray(chunk.tally.gradient_evaluations), dtype=np.int64))
         self.clock("warmup" if segment.warmup else "sampling")
@@ -138,6 +142,14 @@ class Pipeline:
         acceptance = float(np.mean(np.asarray(chunk.tally.acceptance))) / chunk.length
         since, speed = time.perf_counter() - self.began, chunk.length / elapsed
         self._tell(Progress(segment.stage, done, segment.total, acceptance, gradients, since, speed))
+
+    def guarded[T](self, write: Callable[[], T]) -> T | None:
+        """What a function returns that writes to the sink; where the disk does not let it, the run ends, with None."""
+        try:
+            return write()
+        except OSError as error:
+            self.failure, self.cause = f"the records could not be written: {error}", error
+            return None
 
     def _tell(self, progress: Progress) -> None:
         """Tells the observers; one that raises ends the run, and no draw is lost."""
@@ -185,7 +197,7 @@ class Pipeline:
         if self.settings.until is not None and not segment.warmup:
             every = self.every(run, segment.adapt, self.settings.until)
             length = min(length, every - segment.done % every)
-        return length if length == left else max(block, length // block * block)
+        return left if left < block else max(block, length // block * block)
 
     def _judge(self, chunk: Chunk, kept: int) -> None:
         """Notes a chunk in which a position became infinite or NaN: the run cannot go on after it."""
@@ -198,3 +210,12 @@ class Pipeline:
             f"the positions of {chains} are infinite or NaN since the {chunk.segment.stage} stage; "
             f"{before} draws of that stage are kept: use a smaller step size, or another start"
         )
+
+
+def awaited(tree: PyTree) -> None:
+    """Returns once arrays are computed. Python hears of signals meanwhile, which it does not while it is blocked."""
+    pause = 1e-4
+    while not all(leaf.is_ready() for leaf in jax.tree.leaves(tree)):
+        time.sleep(pause)
+        pause = min(1.5 * pause, 5e-3)
+    jax.block_until_ready(tree)  # raises what the program raised

@@ -13,15 +13,28 @@ class AbstractSink(ABC):
     """Keeps records chunk by chunk, in groups by the names of the ArviZ schema, and checkpoints if it is durable."""
 
     durable = False
-    """whether a checkpoint is wanted after every piece of work"""
+    """whether it keeps checkpoints, and records somewhere else than in memory"""
 
     @abstractmethod
     def append(self, group: str, rows: Mapping[str, np.ndarray]) -> None:
         """Adds draws to a group: arrays of shape (draws, num_chains, ...), which are the sink's own from then on."""
 
     @abstractmethod
-    def read(self, group: str) -> dict[str, np.ndarray]:
-        """What a group holds so far, with the shape (num_chains, draws, ...); empty if nothing."""
+    def read(self, group: str, spacing: int = 1) -> dict[str, np.ndarray]:
+        """What a group holds so far, with the shape (num_chains, draws, ...); empty if nothing.
+
+        Of a sink that is not in memory every `spacing`-th draw alone.
+        """
+
+    def due(self) -> bool:
+        """Whether a checkpoint is wanted before the next piece of work."""
+        return self.durable
+
+    def started(self, positions: np.ndarray, log_densities: np.ndarray) -> None:  # noqa: B027
+        """Is told where chains start, shape (num_chains, n), and log π there, before anything else is compiled."""
+
+    def reserve(self, disk: int, memory: int) -> None:  # noqa: B027
+        """Is told how many bytes all records take at most, and the run beside them; raises OSError for too many."""
 
     def commit(self, checkpoint: Checkpoint) -> None:  # noqa: B027
         """Keeps a checkpoint; all records that were made before it are appended by then."""
@@ -39,7 +52,7 @@ class MemorySink(AbstractSink):
     def append(self, group, rows):
         self.chunks.setdefault(group, []).append(dict(rows))
 
-    def read(self, group):
+    def read(self, group, spacing=1):
         chunks = self.chunks.get(group, [])
         if len(chunks) > 1:
             specimens = {name: values for chunk in chunks for name, values in chunk.items()}

@@ -6,7 +6,6 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-import scipy.special
 from jax.scipy.special import logsumexp
 from jaxtyping import Array, Float
 
@@ -90,4 +89,6 @@ def fitted_weights(squares: np.ndarray, n: int, scales: tuple[float, ...] = SCAL
 def log_radial_density(squares: np.ndarray, n: int, weights: np.ndarray, scales=SCALES) -> np.ndarray:
     """log q at draws with squares r², up to a constant."""
     terms = radial(squares, n, np.asarray(scales), np)
-    return np.asarray(scipy.special.logsumexp(terms, axis=-1, b=weights))
+    from scipy.special import logsumexp as summed  # takes a while to import
+
+    return np.asarray(summed(terms, axis=-1, b=weights))

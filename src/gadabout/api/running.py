@@ -1,0 +1,110 @@
+"""From an engine to a result: what `sample` and `resume` have in common."""
+
+import os
+import signal
+import sys
+import time
+import warnings
+from collections.abc import Callable, Collection
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import jax
+
+from gadabout.api.checks import selection
+from gadabout.api.result import RunStopped, to_datatree
+from gadabout.driver import (
+    AbstractSink,
+    Checkpoint,
+    Engine,
+    Failed,
+    Interrupted,
+    Progress,
+    Records,
+    Settings,
+    Starts,
+    TextProgress,
+    deferred_interrupt,
+)
+from gadabout.findings import category
+from gadabout.model import AbstractModel
+from gadabout.sampler import Learned
+from gadabout.schedule import Plan
+from gadabout.store import ZarrSink
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+PACKAGE = str(Path(__file__).parents[1])
+
+
+def carry_out(
+    model: AbstractModel,
+    plan: Plan,
+    settings: Settings,
+    seed: int,
+    sink: AbstractSink,
+    starts: Starts,
+    learned: Learned | None,
+    *,
+    record: Collection[str] | None,
+    progress: bool,
+    callback: Callable[[Progress], object] | None,
+    began: float,
+    checkpoint: Checkpoint | None = None,
+) -> "xr.DataTree":
+    """Runs an engine to its end and makes a result of it, in the store where the sink is one.
+
+    Raises what `sample` raises. A store in which there is nothing yet is removed then.
+    """
+    stored = sink if isinstance(sink, ZarrSink) else None
+    observers: list[Callable[[Progress], object]] = [TextProgress()] if progress else []
+    if callback is not None:
+        observers.append(callback)
+    if stored is not None:
+        observers.append(stored.saw)
+        stored.tell = _say if progress else stored.tell
+        stored.attributes = {"inference_library": "gadabout", "sampler": plan.name, "seed": seed, "ending": "running"}
+    try:
+        with deferred_interrupt(*([] if stored is None else [signal.SIGTERM])) as interrupted:
+            engine = Engine(
+                model, plan, settings, jax.random.key(seed), Records(model, sink), starts,
+                learned=learned, observers=observers, interrupted=interrupted, began=began, feed=model.feed(seed),
+            )  # fmt: skip
+            engine.records.select = selection(record, engine.offered)
+            ending = engine.drive(checkpoint)
+            if isinstance(ending, Interrupted) and engine.pipeline.account.iterations == 0:
+                raise KeyboardInterrupt
+            account = {"seed": seed, **settings_as_told(settings), "seconds_total": time.perf_counter() - began}
+            tree = to_datatree(engine, ending, model, account)
+    except BaseException:
+        if stored is not None and checkpoint is None:
+            stored.remove()
+        raise
+    finally:
+        if stored is not None:
+            stored.close()
+    if progress and "why" in engine.evidence:
+        _say(f"draws by {engine.evidence['why']}")
+    if isinstance(ending, Interrupted) and stored is not None and progress:
+        _say(f"the run goes on by `gadabout resume {stored.path}`, or gadabout.resume({str(stored.path)!r}, ...)")
+    if interrupted.signum == signal.SIGTERM:
+        os.kill(os.getpid(), signal.SIGTERM)  # whoever sent it wants the process to end
+    if isinstance(ending, Failed):
+        raise RunStopped(ending.reason, tree) from engine.pipeline.cause
+    for finding, message in zip(tree.attrs["findings"], tree.attrs["warnings"], strict=True):
+        warnings.warn(message, category(finding["kind"]), skip_file_prefixes=(PACKAGE,))  # the line of the user's file
+    return tree
+
+
+def settings_as_told(settings: Settings) -> dict[str, Any]:
+    """The settings as a result and a manifest hold them."""
+    names = ("num_chains", "num_warmup", "num_draws", "thinning")
+    until = {} if settings.until is None else {"until": asdict(settings.until)}
+    adapt = "pooled" if settings.pooled else "per-chain"
+    return {**{name: getattr(settings, name) for name in names}, "adapt": adapt, **until}
+
+
+def _say(text: str) -> None:
+    print(f"gadabout: {text}", file=sys.stderr, flush=True)

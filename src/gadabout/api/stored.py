@@ -1,0 +1,233 @@
+"""Stored runs: how one begins, and what is compared and passed again so that it goes on."""
+
+import json
+import os
+import warnings
+from collections.abc import Collection
+from dataclasses import replace
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.tree_util import Partial
+from jaxtyping import PyTree
+
+from gadabout.algorithms.recipe import call_of, rebuilt
+from gadabout.api.checks import checked_model, checked_plan
+from gadabout.api.running import settings_as_told
+from gadabout.api.settings import settings_of
+from gadabout.checks import shown
+from gadabout.driver import Settings, Starts, Until, log_densities
+from gadabout.factors import Cholesky, Diagonal
+from gadabout.files import json_value
+from gadabout.layout import Layout
+from gadabout.model import AbstractModel
+from gadabout.sampler import Learned, Sampler
+from gadabout.schedule import Plan
+from gadabout.store import Manifest, StoreError, ZarrSink, digest, layout_from_json, layout_to_json
+from gadabout.store.checkpoints import read_arrays, write_arrays
+from gadabout.store.manifest import differing
+from gadabout.store.sink import HIDDEN, MANIFEST
+
+LEARNED = "learned.npz"
+SAME = 1e-6
+"""relative difference of log densities, at the first positions of a run, from which on they are not the same"""
+PACKAGES = ("gadabout", "jax", "numpy")
+
+
+def check_destination(out: str | os.PathLike) -> Path:
+    """The destination of a result, checked before the run: it must not exist, and its folder must.
+
+    Raises:
+        TypeError: for what is no path.
+        FileExistsError, FileNotFoundError: with the remedy.
+        ValueError: if the name says another format than zarr.
+    """
+    if not isinstance(out, str | os.PathLike):
+        raise TypeError(f"out must be the path of a zarr store, such as 'run.zarr', got {shown(out)}")
+    path = Path(out)
+    if path.suffix != ".zarr":
+        raise ValueError(f"out must name a zarr store, such as run.zarr, got {str(out)!r}")
+    if os.path.lexists(path):
+        raise FileExistsError(f"out: {str(out)!r} exists already; remove it or choose another name")
+    if not path.parent.is_dir():
+        raise FileNotFoundError(f"out: the folder {str(path.parent)!r} does not exist; create it first")
+    return path
+
+
+def begin(
+    path: Path,
+    model: AbstractModel,
+    plan: Plan,
+    sampler: Sampler | Plan,
+    settings: Settings,
+    seed: int,
+    record: Collection[str] | None,
+    learned: Learned | None,
+) -> ZarrSink:
+    """A new store with all that a run was asked for; raises OSError where it cannot be made."""
+    assert model.layout is not None
+    manifest = Manifest(
+        {name: version(name) for name in PACKAGES},
+        str(jnp.zeros(0).dtype),
+        seed,
+        settings_as_told(settings) | {"record": None if record is None else sorted(record)},
+        layout_to_json(model.layout),
+        {
+            "name": model.name,
+            "origin": dict(model.origin),
+            "dims": {name: list(names) for name, names in model.dims.items()},
+            "coords": {name: json_value(np.asarray(labels)) for name, labels in model.coords.items()},
+        },
+        digest(model.target.data),
+        call_of(sampler),
+        _told(plan),
+    )
+    hidden = ZarrSink.create(path)
+    manifest.write(hidden / MANIFEST)
+    if learned is not None:
+        write_arrays(hidden / LEARNED, _as_arrays(learned))
+    sink = ZarrSink(path, model.dims, model.coords)
+    return sink
+
+
+def manifest_of(path: Path) -> Manifest:
+    """What a stored run was asked for.
+
+    Raises FileNotFoundError where there is nothing, StoreError where it is no stored run, or of another float type.
+    """
+    if not path.is_dir():
+        raise FileNotFoundError(f"path: there is no store {str(path)!r}; check the name")
+    return Manifest.read(path / HIDDEN / MANIFEST)
+
+
+def check_here(manifest: Manifest) -> None:
+    """Raises StoreError where JAX is set to another float type; warns of other versions."""
+    here = str(jnp.zeros(0).dtype)
+    if manifest.float_type != here:
+        wanted = manifest.float_type == "float64"
+        raise StoreError(
+            f"the run is in {manifest.float_type}, JAX is set to {here}: "
+            f"call jax.config.update('jax_enable_x64', {wanted}) first"
+        )
+    others = differing(manifest.versions, {name: version(name) for name in PACKAGES})
+    if others:
+        warnings.warn(f"the run was made by other versions, so that bits may differ: {', '.join(others)}", stacklevel=3)
+
+
+def plan_again(manifest: Manifest, sampler: Sampler | Plan | None) -> Plan:
+    """The run's plan, of its own settings or passed again; raises StoreError where it is another, TypeError."""
+    if sampler is None:
+        if manifest.sampler is None:
+            name = manifest.plan["name"]
+            raise StoreError(f"sampler: {name!r} was made of objects that a store cannot hold; pass it again")
+        sampler = rebuilt(manifest.sampler)
+    plan = checked_plan(sampler)
+    given = _told(plan)
+    if given["name"] != manifest.plan["name"]:
+        raise StoreError(f"sampler: the run's is {manifest.plan['name']!r}, got {given['name']!r}; pass the same again")
+    others = differing(manifest.plan["settings"], given["settings"])
+    if others or given["digest"] != manifest.plan["digest"]:
+        what = "; ".join(others) or "its arrays are others"
+        raise StoreError(f"sampler: it differs from the run's: {what}; pass the same again")
+    return plan
+
+
+def model_again(manifest: Manifest, logdensity: Any, data: PyTree) -> AbstractModel:
+    """The run's model, passed again, with the names of its dimensions; raises StoreError where it is not passed."""
+    if logdensity is None:
+        raise StoreError(f"logdensity: a store cannot hold that of {manifest.model['name']!r}; pass it again")
+    if isinstance(logdensity, AbstractModel):
+        return checked_model(logdensity, data, None, None)
+    return checked_model(logdensity, data, manifest.model["dims"] or None, manifest.model["coords"] or None)
+
+
+def check_model(manifest: Manifest, model: AbstractModel, start: dict[str, np.ndarray] | None) -> None:
+    """Raises StoreError where data, or log densities at the run's first positions, are not those of the run."""
+    if digest(model.target.data) != manifest.data:
+        raise StoreError("data: they are not those of the run, by their checksum; pass the same again")
+    if start is None or model.feed(manifest.seed) is not None:
+        return
+    here = np.asarray(log_densities(model.target, jnp.asarray(start["positions"])))
+    there = start["log_densities"]
+    apart = np.abs(here - there) > SAME * np.maximum(1, np.abs(there))
+    if apart.any() or np.isnan(here).any():
+        chain = int(np.argmax(apart | np.isnan(here)))
+        raise StoreError(
+            f"logdensity: it is {here[chain]:.9g} where chain {chain} started, and was {there[chain]:.9g} in the run; "
+            "pass the same log density again"
+        )
+    if not np.array_equal(here, there):
+        warnings.warn("logdensity: its values differ from the run's by rounding: bits may differ", stacklevel=3)
+
+
+def layout_again(manifest: Manifest, model: AbstractModel) -> Layout:
+    """The layout of the run's positions; raises StoreError where neither the store nor the model has it."""
+    layout = layout_from_json(manifest.layout) or model.layout
+    if layout is None:
+        raise StoreError(
+            "logdensity: the run's positions are of a type that a store cannot hold; pass a gadabout.Model with an "
+            "example of a `position`"
+        )
+    return layout
+
+
+def starts_again(layout: Layout, start: dict[str, np.ndarray]) -> Starts:
+    """The places where the chains of a run have started."""
+    return Starts(Partial(_given, jnp.asarray(start["positions"])), 1, layout)
+
+
+def settings_again(manifest: Manifest, num_draws: int | None, ending: str) -> Settings:
+    """The run's settings, with another number of draws if that is wanted; a rule that was met is left out then."""
+    plain = dict(manifest.settings)
+    until = plain.get("until")
+    if num_draws is not None and ending == "satisfied":
+        until = None
+    settings = Settings(
+        plain["num_chains"], plain["num_warmup"], plain["num_draws"], plain["thinning"], plain["adapt"] == "pooled",
+        None if until is None else Until(**until),
+    )  # fmt: skip
+    return settings if num_draws is None else replace(settings, num_draws=num_draws)
+
+
+def note_settings(path: Path, manifest: Manifest, settings: Settings) -> None:
+    """Keeps the settings that a run goes on with."""
+    told = settings_as_told(settings) | {"record": manifest.settings["record"]}
+    if told != manifest.settings:
+        replace(manifest, settings=told).write(path / HIDDEN / MANIFEST)
+
+
+def learned_again(path: Path) -> Learned | None:
+    """What was known of the target before the run."""
+    file = path / HIDDEN / LEARNED
+    if not file.exists():
+        return None
+    arrays = {name: jnp.asarray(values) for name, values in read_arrays(file).items()}
+    mean, factor = arrays.pop("mean", None), arrays.pop("factor", None)
+    theta = {name.removeprefix("theta/"): values for name, values in arrays.items()}
+    return Learned(mean, None if factor is None else (Cholesky if factor.ndim == 2 else Diagonal)(factor), theta)
+
+
+def _as_arrays(learned: Learned) -> dict[str, np.ndarray]:
+    arrays = {f"theta/{name}": np.asarray(values) for name, values in learned.theta.items()}
+    if learned.mean is not None:
+        arrays["mean"] = np.asarray(learned.mean)
+    if learned.factor is not None:
+        (arrays["factor"],) = map(np.asarray, jax.tree.leaves(learned.factor))
+    return arrays
+
+
+def _told(plan: Plan) -> dict[str, Any]:
+    """What tells plans apart."""
+    settings = {}
+    for i, sampler in enumerate(plan.samplers):
+        settings |= {f"{i}.{name}": value for name, value in settings_of(sampler).items()}
+    settings = json.loads(json.dumps(settings)) | {"stages": [type(stage).__name__ for stage in plan.stages]}
+    return {"name": plan.name, "settings": settings, "digest": digest(plan)}
+
+
+def _given(positions, key, chain):
+    return positions[chain]

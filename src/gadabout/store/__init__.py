@@ -1,0 +1,7 @@
+"""A run on the disk: one Zarr store that any program opens at any moment, and beside it what the run goes on from."""
+
+from gadabout.store.checkpoints import Checkpoints
+from gadabout.store.manifest import Manifest, StoreError, digest, layout_from_json, layout_to_json
+from gadabout.store.sink import ZarrSink
+
+__all__ = ["Checkpoints", "Manifest", "StoreError", "ZarrSink", "digest", "layout_from_json", "layout_to_json"]

@@ -1,0 +1,138 @@
+"""What a stored run was asked for, in JSON: seed, settings, sampler, layout, and checksums of what is not stored."""
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+from jaxtyping import PyTree
+
+from gadabout.files import write_text
+from gadabout.layout import Layout
+
+FORMAT = 1
+
+
+class StoreError(ValueError):
+    """A store that is not what it should be, or does not go with what was passed; the message says the remedy."""
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """What a run was asked for.
+
+    Args:
+        versions: of gadabout, JAX and NumPy.
+        float_type: the type of positions, "float32" or "float64".
+        seed: as `sample` took it.
+        settings: the arguments of `sample` that are numbers and words.
+        layout: of a position (`layout_to_json`).
+        model: its name, and where the command line found it.
+        data: `digest` of the data.
+        sampler: the call that makes it (`call_of`), None where that has no form in JSON.
+        plan: the plan's name, settings and `digest`.
+    """
+
+    versions: dict[str, str]
+    float_type: str
+    seed: int
+    settings: dict[str, Any]
+    layout: dict[str, Any]
+    model: dict[str, Any]
+    data: str
+    sampler: Any
+    plan: dict[str, Any]
+    format: int = field(default=FORMAT)
+
+    def write(self, path: Path) -> None:
+        """Writes it, whole or not at all."""
+        write_text(path, json.dumps(asdict(self), indent=1))
+
+    @staticmethod
+    def read(path: Path) -> "Manifest":
+        """What `write` wrote; raises StoreError for what is damaged or of another version."""
+        try:
+            plain = json.loads(path.read_text(encoding="utf-8"))
+        except FileNotFoundError as error:
+            message = (
+                f"{str(path.parent.parent)!r} is no stored run of gadabout: it has no {path.parent.name}/{path.name}"
+            )
+            raise StoreError(message) from error
+        except (OSError, ValueError) as error:
+            raise StoreError(f"{str(path)!r} is damaged: {error}") from error
+        found = plain.get("format") if isinstance(plain, dict) else None
+        if found != FORMAT:
+            raise StoreError(f"{str(path)!r} has the format {found!r}, this version of gadabout reads {FORMAT}")
+        try:
+            return Manifest(**plain)
+        except TypeError as error:
+            raise StoreError(f"{str(path)!r} is damaged: {error}") from error
+
+
+def layout_to_json(layout: Layout) -> dict[str, Any]:
+    """Names, shapes and types, and the tree where it is made of dicts, lists and tuples; else `tree` is None."""
+    numbers = None
+    if layout.structure is not None:
+        numbers = jax.tree.unflatten(layout.structure, range(len(layout.names)))
+    return {
+        "names": list(layout.names),
+        "shapes": [list(shape) for shape in layout.shapes],
+        "dtypes": [str(dtype) for dtype in layout.dtypes],
+        "tree": _tagged(numbers),
+    }
+
+
+def layout_from_json(plain: dict[str, Any]) -> Layout | None:
+    """The layout of `layout_to_json`; None where its tree has no form in JSON."""
+    if plain["tree"] == UNKNOWN:
+        return None
+    structure = None if plain["tree"] is None else jax.tree.structure(_untagged(plain["tree"]))
+    shapes = tuple(tuple(shape) for shape in plain["shapes"])
+    return Layout(tuple(plain["names"]), shapes, tuple(np.dtype(name) for name in plain["dtypes"]), structure)
+
+
+UNKNOWN = "unknown"
+
+
+def _tagged(tree: Any) -> Any:
+    """A tree of numbers in JSON that tells tuples from lists."""
+    if tree is None or type(tree) is int:
+        return tree
+    if type(tree) is dict and all(isinstance(key, str) for key in tree):
+        parts = {key: _tagged(part) for key, part in tree.items()}
+    elif type(tree) in (list, tuple):
+        parts = [_tagged(part) for part in tree]
+    else:
+        return UNKNOWN
+    inside = list(parts.values()) if isinstance(parts, dict) else parts
+    return UNKNOWN if UNKNOWN in inside else {type(tree).__name__: parts}
+
+
+def _untagged(tree: Any) -> Any:
+    if not isinstance(tree, dict):
+        return tree
+    ((kind, parts),) = tree.items()
+    if kind == "dict":
+        return {key: _untagged(part) for key, part in parts.items()}
+    return {"list": list, "tuple": tuple}[kind](_untagged(part) for part in parts)
+
+
+def digest(tree: PyTree) -> str:
+    """SHA-256 of the arrays and numbers of a tree, with their paths, types and shapes."""
+    found = hashlib.sha256()
+    for path, leaf in jax.tree_util.tree_leaves_with_path(tree):
+        if isinstance(leaf, jax.Array | np.ndarray | np.generic | int | float | bool):
+            values = np.asarray(leaf)
+            found.update(f"{jax.tree_util.keystr(path)} {values.dtype} {values.shape} ".encode())
+            found.update(np.ascontiguousarray(values).tobytes())
+    return found.hexdigest()
+
+
+def differing(stored: dict[str, Any], given: dict[str, Any]) -> Sequence[str]:
+    """In what two sets of settings differ, in words."""
+    names = sorted(name for name in stored.keys() | given.keys() if stored.get(name) != given.get(name))
+    return [f"{name} was {stored.get(name)!r}, is {given.get(name)!r}" for name in names]
