@@ -1,10 +1,19 @@
 """Evidence that the library does what it promises: figures that anyone can make again, and what each would catch."""
 
+from gadabout.verify.alarms import ALARMS
+from gadabout.verify.bias import BIAS
+from gadabout.verify.calibration import CALIBRATION
+from gadabout.verify.coverage import COVERAGE
 from gadabout.verify.frame import Figure, Found, Item, Kept, Result, run
 from gadabout.verify.invariance import INVARIANCE
 from gadabout.verify.page import circumstances, page
+from gadabout.verify.planted import PLANTED
+from gadabout.verify.refusals import REFUSALS
+from gadabout.verify.same_bits import SAME_BITS
 
-ITEMS: dict[str, Item] = {item.name: item for item in (INVARIANCE,)}
+ITEMS: dict[str, Item] = {
+    item.name: item for item in (INVARIANCE, BIAS, CALIBRATION, PLANTED, COVERAGE, ALARMS, SAME_BITS, REFUSALS)
+}
 """What `gadabout verify` runs, in this order. Room for more: runs that are killed, damaged checkpoints, memory."""
 
 __all__ = ["ITEMS", "Figure", "Found", "Item", "Kept", "Result", "circumstances", "page", "run"]

@@ -27,14 +27,14 @@ class Figure:
         value: a number, or words.
         wanted: what it has to be, in words; empty where it is only reported.
         passed: whether it is so; None where it is only reported.
-        catches: the mistake that it would catch, where that is another one than its item's.
+        by: by what it was found, where figures differ in that.
     """
 
     what: str
     value: Any
     wanted: str = ""
     passed: bool | None = None
-    catches: str = ""
+    by: str = ""
 
 
 @dataclass(frozen=True)

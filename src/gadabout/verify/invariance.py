@@ -98,7 +98,7 @@ def run(full: bool, kept: Kept) -> Found:
     settings = {"chains": chains, "iterations": iterations, "num_warmup": num_warmup}
     rows = []
     for exact in targets:
-        names = [name for name in exact_samplers(exact) if full or name in ("gad-mala", "split-hmc", "haario")]
+        names = [name for name in exact_samplers(exact) if full or name in ("gad-mala", "split-hmc")]
         for name in names:
             part = lambda name=name, exact=exact: _measured(name, exact, **settings)
             rows += kept(f"invariance-{exact.name}-{name}", settings, part)

@@ -58,12 +58,12 @@ def page(results: Sequence[Result], about: dict[str, Any]) -> str:
 
 
 def _table(figures: Sequence[Figure]) -> list[str]:
-    catches = any(figure.catches for figure in figures)
-    headings = ["Figure", "Value", "Wanted", "Passed", *(["Would catch"] if catches else [])]
-    lines = [_row(headings), _row(["---", "---:", "---", "---", *(["---"] if catches else [])])]
+    by = any(figure.by for figure in figures)
+    headings = ["Figure", "Value", "Wanted", "Passed", *(["By"] if by else [])]
+    lines = [_row(headings), _row(["---", "---:", "---", "---", *(["---"] if by else [])])]
     for figure in figures:
         cells = [figure.what, shown(figure.value), figure.wanted, "" if figure.passed is None else _yes(figure.passed)]
-        lines.append(_row([*cells, *([figure.catches] if catches else [])]))
+        lines.append(_row([*cells, *([figure.by] if by else [])]))
     return lines
 
 

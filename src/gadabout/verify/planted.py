@@ -1,0 +1,111 @@
+"""Planted bugs, each with the check that must fail with it and pass without."""
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import NamedTuple
+
+from gadabout import algorithms
+from gadabout.adaptations import AbstractAdaptation, Pool
+from gadabout.diagnostics import split_ranks
+from gadabout.proposals import Independent, Langevin, Skew, SplitHamiltonian
+from gadabout.verify import checks, plants
+from gadabout.verify.exact import GAUSSIAN, SKEW
+from gadabout.verify.frame import Figure, Found, Item, Kept
+from gadabout.verify.samplers import exact_samplers
+
+LAW = "a step leaves the law where it is"
+
+
+class Bug(NamedTuple):
+    """A bug: how it is planted, what must notice it, and what that is called."""
+
+    plant: Callable[[], AbstractContextManager]
+    check: Callable[[], bool]
+    noticed_by: str = LAW
+
+
+def _mala():
+    return checks.stands_still(algorithms.mala(step_size=1.3))
+
+
+BUGS = {
+    "the proposal's correction is dropped": Bug(lambda: plants.no_correction(Langevin), _mala),
+    "the kinetic energy is left out of the ratio": Bug(
+        lambda: plants.no_correction(SplitHamiltonian),
+        lambda: checks.stands_still(algorithms.split_hmc(step_size=0.6)),
+    ),
+    "a temperature of 1.02": Bug(
+        plants.warm,
+        lambda: checks.stands_still(algorithms.rwm(step_size=2.0), chains=300_000, iterations=40),
+    ),
+    "the gradient is stale after a rejection": Bug(plants.stale_gradient, _mala),
+    "one key for the noise and for accepting": Bug(
+        plants.reused_key, lambda: checks.stands_still(algorithms.rwm(step_size=1.5))
+    ),
+    "the leapfrog's last half step is forgotten": Bug(
+        plants.half_a_leapfrog, lambda: checks.stands_still(algorithms.hmc(2, step_size=0.8))
+    ),
+    "the Jacobian of a transformation is dropped": Bug(
+        lambda: plants.patched(Skew, "_log_slope", lambda self, u, xp: 0.0 * xp.sum(u, -1)),
+        lambda: checks.stands_still(exact_samplers(SKEW)["local-global-leaning"]),
+    ),
+    "importance weights are left out of the ratio": Bug(
+        lambda: plants.patched(Independent, "log_ratio", lambda self, here, there: 0.0),
+        lambda: checks.stands_still(exact_samplers(SKEW)["independence-student"]),
+    ),
+    "a block sees the other coordinates where they are not": Bug(
+        plants.stale_block, lambda: checks.stands_still(exact_samplers(GAUSSIAN)["block"], GAUSSIAN)
+    ),
+    "the entropy has the wrong sign": Bug(
+        plants.entropy_upside_down, checks.walk_reaches_its_aim, "acceptance comes near its aim"
+    ),
+    "gains are off by one": Bug(plants.off_by_one, checks.running_mean_is_the_mean, "gains of 1/k make a mean"),
+    "evidence of chains is summed, not averaged": Bug(
+        lambda: plants.patched(Pool, "mean", Pool.total),
+        checks.pooled_scale_reaches_its_aim,
+        "acceptance comes near its aim",
+    ),
+    "adaptation stays on while draws are kept": Bug(
+        lambda: plants.patched(AbstractAdaptation, "continues", True),
+        checks.draws_leave_theta_alone,
+        "θ is the same before and after the draws",
+    ),
+    "all chains have one key": Bug(
+        plants.one_key_for_all, checks.chains_have_noise_of_their_own, "chains from one start go different ways"
+    ),
+    "chains are mixed up after a run goes on": Bug(
+        plants.mixed_up_chains, checks.run_goes_on, "a run goes on to the same bits"
+    ),
+    "R-hat does not split chains": Bug(
+        lambda: plants.patched(split_ranks, "split", lambda rows: rows), checks.drift_is_flagged, "drift is flagged"
+    ),
+}
+QUICK = ("the proposal's correction is dropped", "gains are off by one", "R-hat does not split chains")
+
+
+def tried(name: str) -> dict[str, bool]:
+    """Whether a bug's check passes without it, and fails with it."""
+    bug = BUGS[name]
+    without = bug.check()
+    with bug.plant():
+        caught = not bug.check()
+    return {"passes": bool(without), "caught": caught}
+
+
+def run(full: bool, kept: Kept) -> Found:
+    """All bugs in the full version, three in the quick one."""
+    names = list(BUGS) if full else QUICK
+    figures = []
+    for name in names:
+        part = "".join(c if c.isalnum() else "-" for c in name)
+        found = kept(f"planted-{part}", {}, lambda name=name: tried(name))
+        value = "caught" if found["caught"] else "not caught"
+        value += "" if found["passes"] else "; its check fails without it too"
+        figures.append(Figure(name, value, "caught", all(found.values()), BUGS[name].noticed_by))
+    caught = sum(figure.passed is True for figure in figures)
+    return Found(figures, f"{caught} of {len(figures)} planted bugs caught")
+
+
+PLANTED = Item(
+    "planted-bugs", "Planted bugs are caught", "a check that would not notice the mistake it is there for", run
+)
