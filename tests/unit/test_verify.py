@@ -58,9 +58,19 @@ def test_finished_parts_are_kept_until_settings_or_sources_change(tmp_path, made
     for full in (False, True):
         verify.run(verify.ITEMS["right"], full, tmp_path)
     assert made == ["one"]
-    monkeypatch.setattr(frame, "sources", lambda: "other")
+    monkeypatch.setattr(frame, "sources", lambda module: "other")
     verify.run(verify.ITEMS["right"], False, tmp_path)
     assert made == ["one", "one", "two"]
+
+
+def test_parts_depend_on_the_package_and_on_the_modules_they_are_made_of():
+    assert frame._made_of("coverage") == {"coverage", "exact", "frame", "runs"}
+    assert frame._made_of("elsewhere") == set()
+    package, coverage, bias = (
+        frame.sources(module) for module in ("tests", "gadabout.verify.coverage", "gadabout.verify.bias")
+    )
+    assert len({package, coverage, bias}) == 3
+    assert coverage == frame.sources("gadabout.verify.coverage")
 
 
 def invoke(*arguments):

@@ -12,8 +12,19 @@ from gadabout.verify.refusals import REFUSALS
 from gadabout.verify.same_bits import SAME_BITS
 
 ITEMS: dict[str, Item] = {
-    item.name: item for item in (INVARIANCE, BIAS, CALIBRATION, PLANTED, COVERAGE, ALARMS, SAME_BITS, REFUSALS)
+    item.name: item
+    for item in (
+        INVARIANCE,
+        BIAS,
+        CALIBRATION,
+        PLANTED,
+        COVERAGE,
+        ALARMS,
+        SAME_BITS,
+        REFUSALS,
+        # runs that are killed, checkpoints that are damaged, and peak memory go here
+    )
 }
-"""What `gadabout verify` runs, in this order. Room for more: runs that are killed, damaged checkpoints, memory."""
+"""What `gadabout verify` runs, in this order. A new item is one file, and one line here."""
 
 __all__ = ["ITEMS", "Figure", "Found", "Item", "Kept", "Result", "circumstances", "page", "run"]

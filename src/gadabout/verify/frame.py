@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import re
 import subprocess
 import time
 from collections.abc import Callable, Mapping
@@ -14,8 +15,8 @@ from typing import Any
 from gadabout.files import json_value, write_json
 
 PACKAGE = Path(__file__).parents[1]
-LEFT_ASIDE = ("cli", "plotting.py")
-"""parts of the package that no figure depends on"""
+LEFT_ASIDE = ("cli", "plotting.py", "verify")
+"""parts of the package that no figure depends on, or only those of one item"""
 
 
 @dataclass(frozen=True)
@@ -53,8 +54,8 @@ class Found:
 class Kept:
     """The parts of items, each of them kept as a small JSON file in a folder.
 
-    The file's name has a hash of the part's settings and of the package's sources: other settings or other sources are
-    another file.
+    The file's name has a hash of the part's settings and of the sources that it depends on (see `sources`): other
+    settings or other sources are another file.
 
     Args:
         folder: where the files are.
@@ -62,17 +63,18 @@ class Kept:
     """
 
     def __init__(self, folder: Path, say: Callable[[str], object] = lambda line: None):
-        self.folder, self.say, self.code = folder, say, sources()
+        self.folder, self.say = folder, say
         self.seconds = 0.0
         """what the parts took that were asked for, kept ones included"""
 
     def __call__(self, name: str, settings: Mapping[str, Any], make: Callable[[], Any]) -> Any:
         """What `make` returns, numbers, words, lists and dictionaries of them; made only where it is not kept."""
-        path = self.folder / f"{name}-{_digest(json.dumps([settings, self.code], sort_keys=True).encode())}.json"
+        code = sources(make.__module__)
+        path = self.folder / f"{name}-{_digest(json.dumps([settings, code], sort_keys=True).encode())}.json"
         if not path.exists():
             began = time.perf_counter()
             found = make()
-            document = {"name": name, "settings": settings, "version": version("gadabout"), "code": self.code}
+            document = {"name": name, "settings": settings, "version": version("gadabout"), "code": code}
             document |= {"commit": commit(), "date": datetime.now(UTC).isoformat(timespec="seconds")}
             write_json(path, document | {"seconds": time.perf_counter() - began, "found": json_value(found)})
             self.say(f"{name}: {time.perf_counter() - began:.0f} s")
@@ -118,14 +120,23 @@ def run(item: Item, full: bool, folder: Path, say: Callable[[str], object] = lam
     return Result(item, item.run(full, kept), kept.seconds)
 
 
-def sources() -> str:
-    """A hash of the package's sources, but for those that no figure depends on."""
-    parts = []
-    for path in sorted(PACKAGE.rglob("*.py")):
-        name = path.relative_to(PACKAGE)
-        if name.parts[0] not in LEFT_ASIDE:
-            parts.append(str(name).encode() + b"\0" + path.read_bytes())
-    return _digest(b"\0".join(parts))
+def sources(module: str) -> str:
+    """A hash of the package, and of those modules of `gadabout.verify` that `module` is made of, if it is one of them.
+
+    So a new item, or another page, makes nothing anew.
+    """
+    paths = [path for path in PACKAGE.rglob("*.py") if path.relative_to(PACKAGE).parts[0] not in LEFT_ASIDE]
+    paths += [PACKAGE / "verify" / f"{name}.py" for name in _made_of(module.removeprefix("gadabout.verify."))]
+    return _digest(b"\0".join(str(path.relative_to(PACKAGE)).encode() + path.read_bytes() for path in sorted(paths)))
+
+
+def _made_of(name: str) -> set[str]:
+    """A module of `gadabout.verify` and those that it imports, by name; none where it is no such module."""
+    path = PACKAGE / "verify" / f"{name}.py"
+    if not path.exists():
+        return set()
+    imported = re.findall(r"^from gadabout\.verify\.(\w+) import", path.read_text(), re.MULTILINE)
+    return {name}.union(*map(_made_of, imported))
 
 
 def commit() -> str:

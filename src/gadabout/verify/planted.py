@@ -8,9 +8,31 @@ from gadabout import algorithms
 from gadabout.adaptations import AbstractAdaptation, Pool
 from gadabout.diagnostics import split_ranks
 from gadabout.proposals import Independent, Langevin, Skew, SplitHamiltonian
-from gadabout.verify import checks, plants
+from gadabout.verify.checks import (
+    chains_have_noise_of_their_own,
+    draws_leave_theta_alone,
+    drift_is_flagged,
+    pooled_scale_reaches_its_aim,
+    run_goes_on,
+    running_mean_is_the_mean,
+    stands_still,
+    walk_reaches_its_aim,
+)
 from gadabout.verify.exact import GAUSSIAN, SKEW
 from gadabout.verify.frame import Figure, Found, Item, Kept
+from gadabout.verify.plants import (
+    entropy_upside_down,
+    half_a_leapfrog,
+    mixed_up_chains,
+    no_correction,
+    off_by_one,
+    one_key_for_all,
+    patched,
+    reused_key,
+    stale_block,
+    stale_gradient,
+    warm,
+)
 from gadabout.verify.samplers import exact_samplers
 
 LAW = "a step leaves the law where it is"
@@ -25,59 +47,53 @@ class Bug(NamedTuple):
 
 
 def _mala():
-    return checks.stands_still(algorithms.mala(step_size=1.3))
+    return stands_still(algorithms.mala(step_size=1.3))
 
 
 BUGS = {
-    "the proposal's correction is dropped": Bug(lambda: plants.no_correction(Langevin), _mala),
+    "the proposal's correction is dropped": Bug(lambda: no_correction(Langevin), _mala),
     "the kinetic energy is left out of the ratio": Bug(
-        lambda: plants.no_correction(SplitHamiltonian),
-        lambda: checks.stands_still(algorithms.split_hmc(step_size=0.6)),
+        lambda: no_correction(SplitHamiltonian),
+        lambda: stands_still(algorithms.split_hmc(step_size=0.6)),
     ),
     "a temperature of 1.02": Bug(
-        plants.warm,
-        lambda: checks.stands_still(algorithms.rwm(step_size=2.0), chains=300_000, iterations=40),
+        warm,
+        lambda: stands_still(algorithms.rwm(step_size=2.0), chains=300_000, iterations=40),
     ),
-    "the gradient is stale after a rejection": Bug(plants.stale_gradient, _mala),
-    "one key for the noise and for accepting": Bug(
-        plants.reused_key, lambda: checks.stands_still(algorithms.rwm(step_size=1.5))
-    ),
+    "the gradient is stale after a rejection": Bug(stale_gradient, _mala),
+    "one key for the noise and for accepting": Bug(reused_key, lambda: stands_still(algorithms.rwm(step_size=1.5))),
     "the leapfrog's last half step is forgotten": Bug(
-        plants.half_a_leapfrog, lambda: checks.stands_still(algorithms.hmc(2, step_size=0.8))
+        half_a_leapfrog, lambda: stands_still(algorithms.hmc(2, step_size=0.8))
     ),
     "the Jacobian of a transformation is dropped": Bug(
-        lambda: plants.patched(Skew, "_log_slope", lambda self, u, xp: 0.0 * xp.sum(u, -1)),
-        lambda: checks.stands_still(exact_samplers(SKEW)["local-global-leaning"]),
+        lambda: patched(Skew, "_log_slope", lambda self, u, xp: 0.0 * xp.sum(u, -1)),
+        lambda: stands_still(exact_samplers(SKEW)["local-global-leaning"]),
     ),
     "importance weights are left out of the ratio": Bug(
-        lambda: plants.patched(Independent, "log_ratio", lambda self, here, there: 0.0),
-        lambda: checks.stands_still(exact_samplers(SKEW)["independence-student"]),
+        lambda: patched(Independent, "log_ratio", lambda self, here, there: 0.0),
+        lambda: stands_still(exact_samplers(SKEW)["independence-student"]),
     ),
     "a block sees the other coordinates where they are not": Bug(
-        plants.stale_block, lambda: checks.stands_still(exact_samplers(GAUSSIAN)["block"], GAUSSIAN)
+        stale_block, lambda: stands_still(exact_samplers(GAUSSIAN)["block"], GAUSSIAN)
     ),
-    "the entropy has the wrong sign": Bug(
-        plants.entropy_upside_down, checks.walk_reaches_its_aim, "acceptance comes near its aim"
-    ),
-    "gains are off by one": Bug(plants.off_by_one, checks.running_mean_is_the_mean, "gains of 1/k make a mean"),
+    "the entropy has the wrong sign": Bug(entropy_upside_down, walk_reaches_its_aim, "acceptance comes near its aim"),
+    "gains are off by one": Bug(off_by_one, running_mean_is_the_mean, "gains of 1/k make a mean"),
     "evidence of chains is summed, not averaged": Bug(
-        lambda: plants.patched(Pool, "mean", Pool.total),
-        checks.pooled_scale_reaches_its_aim,
+        lambda: patched(Pool, "mean", Pool.total),
+        pooled_scale_reaches_its_aim,
         "acceptance comes near its aim",
     ),
     "adaptation stays on while draws are kept": Bug(
-        lambda: plants.patched(AbstractAdaptation, "continues", True),
-        checks.draws_leave_theta_alone,
+        lambda: patched(AbstractAdaptation, "continues", True),
+        draws_leave_theta_alone,
         "θ is the same before and after the draws",
     ),
     "all chains have one key": Bug(
-        plants.one_key_for_all, checks.chains_have_noise_of_their_own, "chains from one start go different ways"
+        one_key_for_all, chains_have_noise_of_their_own, "chains from one start go different ways"
     ),
-    "chains are mixed up after a run goes on": Bug(
-        plants.mixed_up_chains, checks.run_goes_on, "a run goes on to the same bits"
-    ),
+    "chains are mixed up after a run goes on": Bug(mixed_up_chains, run_goes_on, "a run goes on to the same bits"),
     "R-hat does not split chains": Bug(
-        lambda: plants.patched(split_ranks, "split", lambda rows: rows), checks.drift_is_flagged, "drift is flagged"
+        lambda: patched(split_ranks, "split", lambda rows: rows), drift_is_flagged, "drift is flagged"
     ),
 }
 QUICK = ("the proposal's correction is dropped", "gains are off by one", "R-hat does not split chains")
