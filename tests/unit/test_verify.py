@@ -124,8 +124,8 @@ def test_planted_bugs_are_caught(name):
 
 
 def test_bad_draws_are_flagged():
-    names = [name for name in alarms.BAD if name.startswith("draws")]
-    assert alarms.caught(names, 3) == dict.fromkeys(names, 3)
+    for name in alarms.BAD:
+        assert not name.startswith("draws") or alarms.caught(name, 3) == 3
 
 
 def test_adaptation_bias_is_seen_and_gone_once_theta_is_frozen():
