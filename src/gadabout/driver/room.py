@@ -6,7 +6,9 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
+from gadabout.driver.loop import BUFFER_BYTES, POSITION
 from gadabout.driver.sink import check_memory
+from gadabout.sampler import Sampler
 
 if TYPE_CHECKING:
     from gadabout.driver.services import Services
@@ -15,6 +17,8 @@ COPIES = 4
 """arrays of the size of θ, or of all positions, that a run holds at the least"""
 COPIES_LOOKED_AT = 8
 """the same of draws that a stage looks at"""
+STATISTICS = 64
+"""bytes of statistics that a draw has, about"""
 SMALLER = "choose a diagonal factor or metric, a sampler that needs none, fewer components or fewer coordinates"
 UNSEEN = "use fewer chains, or name a sampler that learns scales alone, such as nuts() or gad_mala(factor='diagonal')"
 
@@ -23,11 +27,31 @@ def check_plan(services: "Services") -> None:
     """Raises MemoryError where the chains, a sampler's own matrices, or a look need more than the machine has."""
     n, size, chains = services.starts.layout.dim, jnp.zeros(0).dtype.itemsize, services.settings.num_chains
     for sampler in services.plan.samplers:
-        kernel = eqx.filter(eqx.filter_eval_shape(sampler.kernel, n), lambda leaf: hasattr(leaf, "size"))
-        own = sum(leaf.size * size for leaf in jax.tree.leaves(kernel))
-        check_memory(COPIES * own, 1, f"the matrices of {sampler.name} on {n:,} coordinates", SMALLER)
+        check_memory(COPIES * _own(sampler, n), 1, f"the matrices of {sampler.name} on {n:,} coordinates", SMALLER)
     check_memory(COPIES * n * size, chains, f"num_chains = {chains:,} chains", "use fewer chains")
     for stage in services.plan.stages:
         seen = stage.looks_at(services)
         what = f"the {seen:,} iterations on {n:,} coordinates that the plan {services.plan.name} looks at"
         check_memory(COPIES_LOOKED_AT * n * size * chains, seen, what, UNSEEN)
+
+
+def needed(services: "Services") -> tuple[int, int]:
+    """Bytes of all that is kept of the run, about, and of memory that it takes beside."""
+    n, settings, records = services.starts.layout.dim, services.settings, services.records
+    one = jax.ShapeDtypeStruct((settings.num_chains, n), jnp.zeros(0).dtype)
+    size = lambda tree: sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(tree))
+    statistics = STATISTICS * settings.num_chains
+    draw = size(jax.eval_shape(lambda x: (records.model.constrain(x), records.model.outputs(x)), one))
+    draw, warmup = (
+        statistics + (each if records.select(POSITION, warmup) else 0)
+        for each, warmup in ((draw, False), (size(one), True))
+    )
+    disk = draw * settings.num_draws + warmup * (settings.num_warmup // settings.thinning)
+    matrices = max(_own(sampler, n) for sampler in services.plan.samplers)
+    return disk, COPIES * (matrices + size(one)) + 2 * BUFFER_BYTES
+
+
+def _own(sampler: Sampler, n: int) -> int:
+    """Bytes of a sampler's own arrays."""
+    kernel = eqx.filter(eqx.filter_eval_shape(sampler.kernel, n), lambda leaf: hasattr(leaf, "size"))
+    return sum(leaf.size * jnp.zeros(0).dtype.itemsize for leaf in jax.tree.leaves(kernel))

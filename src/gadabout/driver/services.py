@@ -1,6 +1,6 @@
 """What stages ask of an engine: programs to run, places to start, the length of their share."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -66,7 +66,7 @@ class Services:
             self.records.check_memory({loop.POSITION: kept}, self.num_draws, "num_draws")
         if self.records.sink.durable:
             self.records.sink.started(np.asarray(positions), np.asarray(log_densities(self.target, positions)))
-            self.records.sink.reserve(*self.needed())
+            self.records.sink.reserve(*room.needed(self))
         return replace(warm, positions=positions)
 
     def descend(self, warm: Warm, factor: FactorChoice) -> Warm:
@@ -166,32 +166,13 @@ class Services:
 
     def offered(self) -> set[str]:
         """The names of all that the plan's iterations can record."""
-        return {name for adapt in (True, False) for shapes, _ in self._recorded(adapt) for name in shapes}
-
-    def needed(self) -> tuple[int, int]:
-        """Bytes of all that is kept of the run, at most, and of memory that it takes beside."""
-        each = {}
-        for adapt in (True, False):
-            for shapes, held in self._recorded(adapt):
-                kept = [spec for name, spec in shapes.items() if self.records.select(name, adapt)]
-                size = sum(spec.size * spec.dtype.itemsize for spec in kept)
-                each[adapt] = max(each.get(adapt, (0, 0)), (size, held))
-        (warmup, memory), (draw, _) = each[True], each[False]
-        disk = draw * self.num_draws + warmup * (self.settings.num_warmup // self.thinning)
-        return disk, room.COPIES * memory + 2 * loop.BUFFER_BYTES
-
-    def _recorded(self, adapt: bool) -> Iterator[tuple[dict[str, jax.ShapeDtypeStruct], int]]:
-        """What an iteration of each sampler can record, and the bytes of its state."""
         positions = jax.ShapeDtypeStruct((self.settings.num_chains, self.starts.layout.dim), jnp.zeros(0).dtype)
-        warm = replace(self.first(), positions=positions)
+        warm, names = replace(self.first(), positions=positions), set()
         for sampler in self.plan.samplers:
             run = eqx.filter_eval_shape(loop.start, sampler, self.target, warm, self.settings.pooled)
-            held = sum(
-                leaf.size * leaf.dtype.itemsize
-                for leaf in jax.tree.leaves(eqx.filter(run, eqx.is_array_like))
-                if hasattr(leaf, "dtype") and not jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)
-            )
-            yield loop.shapes(sampler, self.target, run, adapt), held
+            for adapt in (True, False):
+                names |= set(loop.shapes(sampler, self.target, run, adapt))
+        return names
 
     def first(self) -> Warm:
         """What the first stage begins with."""

@@ -7,6 +7,7 @@ import os
 import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -30,7 +31,7 @@ PENDING_BYTES = 64 * 2**20
 """records that wait in memory for the next checkpoint, at most"""
 LOADED_BYTES = 256 * 2**20
 """size up to which the groups of a store are read into memory when it is opened"""
-SHARE_OF_TIME = 0.05
+SHARE_OF_TIME = 0.1
 """of a run's time that goes into checkpoints, about; draws are written beside the computation"""
 ROOT = "zarr.json"
 
@@ -103,7 +104,7 @@ class ZarrSink(AbstractSink):
 
     def reserve(self, disk, memory):
         free = shutil.disk_usage(self.path).free
-        said = f"the draws need up to {in_bytes(disk)} of disk, of which {in_bytes(free)} are free"
+        said = f"the draws need about {in_bytes(disk)} of disk, of which {in_bytes(free)} are free"
         if disk > free:
             raise OSError(errno.ENOSPC, f"{said}: use thinning, fewer draws or chains, or record=[...] to keep less")
         self.tell(f"{said}, and the run {in_bytes(memory + PENDING_BYTES)} of memory")
@@ -127,8 +128,8 @@ class ZarrSink(AbstractSink):
         return time.perf_counter() - self._committed >= self._spent / SHARE_OF_TIME
 
     def commit(self, checkpoint):
-        self.flush()
         began = time.perf_counter()
+        self.flush()
         self.checkpoints.save(checkpoint, self.rows)
         self.publish()
         if self._progress is not None:
@@ -150,8 +151,9 @@ class ZarrSink(AbstractSink):
     def tree(self) -> "xr.DataTree":
         """What is stored, for readers: where writing failed, what they have seen before."""
         if not self.failed:
-            self.flush()
-            self.publish()
+            with suppress(OSError):
+                self.flush()
+                self.publish()
         return opened(self.path)
 
     def remove(self) -> None:
@@ -269,7 +271,7 @@ def _encoding(values: Any) -> dict[str, Any]:
     each = math.prod((shape[0], *shape[2:])) * values.dtype.itemsize
     draws = max(1, min(LONGEST_CHUNK, 2 ** ((CHUNK_BYTES // max(each, 1)).bit_length() - 1)))
     fill = np.nan if np.issubdtype(values.dtype, np.floating) else np.zeros((), values.dtype).item()
-    return {"chunks": (shape[0], draws, *shape[2:]), "fill_value": fill}
+    return {"chunks": (shape[0], draws, *shape[2:]), "fill_value": fill, "compressors": None}
 
 
 def _group(attributes: Mapping[str, Any], members: Mapping[str, Any]) -> dict[str, Any]:

@@ -4,8 +4,11 @@ from gadabout.verify.alarms import ALARMS
 from gadabout.verify.bias import BIAS
 from gadabout.verify.calibration import CALIBRATION
 from gadabout.verify.coverage import COVERAGE
+from gadabout.verify.damage import DAMAGE
 from gadabout.verify.frame import Figure, Found, Item, Kept, Result, run
 from gadabout.verify.invariance import INVARIANCE
+from gadabout.verify.killed import KILLED
+from gadabout.verify.memory import MEMORY
 from gadabout.verify.page import circumstances, page
 from gadabout.verify.planted import PLANTED
 from gadabout.verify.refusals import REFUSALS
@@ -22,7 +25,9 @@ ITEMS: dict[str, Item] = {
         ALARMS,
         SAME_BITS,
         REFUSALS,
-        # runs that are killed, checkpoints that are damaged, and peak memory go here
+        KILLED,
+        DAMAGE,
+        MEMORY,
     )
 }
 """What `gadabout verify` runs, in this order. A new item is one file, and one line here."""

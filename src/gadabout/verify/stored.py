@@ -1,0 +1,73 @@
+"""Runs in processes of their own, which store their draws and may be killed."""
+
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+
+RUN = ["correlated-2d", "--sampler", "gad-mala", "--chains", "2", "--warmup", "20000", "--draws", "150000"]
+SEED = 20191208
+
+
+@contextmanager
+def programs() -> Iterator[dict[str, str]]:
+    """The environment of processes that share what they compile."""
+    with tempfile.TemporaryDirectory(prefix="gadabout-programs-", ignore_cleanup_errors=True) as folder:
+        cache = {"JAX_COMPILATION_CACHE_DIR": folder, "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0"}
+        yield {**os.environ, **cache}
+
+
+def command(*arguments: object) -> list[str]:
+    """A command of the library."""
+    return [sys.executable, "-m", "gadabout.cli", *map(str, arguments)]
+
+
+def sampling(path: Path) -> list[str]:
+    """The command of the run."""
+    return command("sample", *RUN, "--seed", SEED, "--out", path, "--quiet")
+
+
+def draws(path: Path) -> np.ndarray:
+    """The draws that a reader sees, shape (chain, draw, n); none before the first is shown.
+
+    Of a run that was stopped before its first iteration there is no store.
+    """
+    import xarray as xr
+
+    if not path.exists():
+        return np.empty((2, 0, 2))
+    tree = xr.open_datatree(path, engine="zarr", cache=False)
+    return np.asarray(tree["posterior"]["x"]) if "posterior" in tree.children else np.empty((2, 0, 2))
+
+
+def stopped(path: Path, environment: dict[str, str], after: float, signum: signal.Signals) -> tuple[bool, int]:
+    """Starts the run and sends it a signal so many seconds after its store can be resumed.
+
+    Returns whether the signal came before its end, and the status with which it ended.
+    """
+    process = subprocess.Popen(sampling(path), env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    while not (path / ".gadabout" / "start.npz").exists() and process.poll() is None:
+        time.sleep(0.002)
+    try:
+        process.wait(after)
+    except subprocess.TimeoutExpired:
+        process.send_signal(signum)
+    return process.wait() != 0, process.returncode
+
+
+def lasting(path: Path, environment: dict[str, str]) -> float:
+    """The seconds that the run takes from the moment from which on its store can be resumed."""
+    process = subprocess.Popen(sampling(path), env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    while not (path / ".gadabout" / "start.npz").exists() and process.poll() is None:
+        time.sleep(0.002)
+    began = time.perf_counter()
+    if process.wait():
+        raise RuntimeError(f"`{' '.join(sampling(path))}` failed")
+    return time.perf_counter() - began
