@@ -38,7 +38,7 @@ def default(
     """
     named = MOVES[check_one_of("move", move, tuple(MOVES))]
     local = split_hmc(factor, target_acceptance=target_acceptance)
-    sturdy = nuts(factor, target_acceptance=0.8, halvings=10, with_gradients=True)
+    sturdy = nuts(factor, target_acceptance=0.95, halvings=10, with_gradients=True)
     independence = local_global(local)
     simple = local_global(split_hmc("diagonal", target_acceptance=target_acceptance), factor="diagonal")
     stages = (

@@ -1,10 +1,11 @@
 """A leapfrog step in as many parts as its energy asks for (Bou-Rabee, Carpenter, Kleppe & Liu 2025, "WALNUTS").
 
-The step of size ε is made in 2^k parts, k = 0, 1, 2, … until the energy along it ranges over no more than `LARGEST`.
-The way back, from its end with the momentum turned, makes the same parts if no smaller k would do there: then the step
-is undone by itself, and a volume is kept, which is what NUTS asks of an integrator. Where a smaller k would do, the
-step leads one way only: the trajectory ends before it, as before a divergence. Differs from the source, which also
-draws k at random near the smallest to lose fewer trajectories in that way.
+Let k be the smallest number for which the energy along the step of size ε, made in 2^k parts, ranges over no more than
+`LARGEST`. A coin says whether it is made in 2^k parts or in twice as many. On the way back, from its end with the
+momentum turned, the smallest number may be another; where it is as large as the one used, or one less, the coin takes
+the same way back with the same chance, and a volume is kept, which is all that NUTS asks of an integrator. Elsewhere
+the step leads one way only: the trajectory ends before it, as before a divergence. Without the coin that happens
+wherever k changes.
 """
 
 from collections.abc import Callable
@@ -24,18 +25,21 @@ NOWHERE = -1e30
 class Toll(eqx.Module):
     """What the way from a trajectory's start has cost: gradients, the sum of acceptance probabilities of whole steps.
 
-    `one_way` says whether its last step does not lead back.
+    `one_way` says whether its last step does not lead back, `steps` how many were made, `coins` is the key of coins.
     """
 
     evaluations: Int[Array, ""]
     acceptance: Float[Array, ""]
     one_way: Bool[Array, ""]
+    steps: Int[Array, ""]
+    coins: Any
 
 
 class Attempt(eqx.Module):
     """A step that is tried in 2^`level` parts, `made` of them so far, from `origin`; then its way back is, from `end`.
 
-    `enough` is the level of the step that was found, and `found` whether one was.
+    `finer` says whether what is tried is the level above the smallest, for the coin's sake, `enough` is the level of
+    the step that was found, and `found` whether one was.
     """
 
     origin: Any
@@ -45,22 +49,23 @@ class Attempt(eqx.Module):
     high: Float[Array, ""]
     made: Int[Array, ""]
     level: Int[Array, ""]
+    finer: Bool[Array, ""]
     enough: Int[Array, ""]
     found: Bool[Array, ""]
     done: Bool[Array, ""]
     toll: Toll
 
 
-def no_toll(like: Array) -> Toll:
-    """At a trajectory's start."""
-    return Toll(jnp.asarray(0), jnp.zeros_like(like), jnp.asarray(False))
+def no_toll(like: Array, coins: Any) -> Toll:
+    """At a trajectory's start, with a key for its coins."""
+    return Toll(jnp.asarray(0), jnp.zeros_like(like), jnp.asarray(False), jnp.asarray(0), coins)
 
 
 def both_ways(path: Any) -> Toll:
     """The toll of a trajectory, which is that of its two ends."""
     left, right = (end.logdensity_grad[2] for end in (path.leftmost_state, path.rightmost_state))
     both = left.evaluations + right.evaluations, left.acceptance + right.acceptance
-    return Toll(*both, left.one_way | right.one_way)
+    return Toll(*both, left.one_way | right.one_way, left.steps + right.steps, left.coins)
 
 
 def energy_of(state: Any) -> Float[Array, ""]:
@@ -69,16 +74,18 @@ def energy_of(state: Any) -> Float[Array, ""]:
 
 
 def halved(leapfrog: Callable, halvings: int) -> Callable:
-    """The step of a phase state in as many parts as it takes, 2^`halvings` at most.
+    """The step of a phase state in as many parts as it takes, 2^(`halvings` + 1) at most.
 
-    The third part of its `logdensity_grad` is a `Toll`. Where more parts were needed, or the way back would be made in
-    fewer, log π at its end is `NOWHERE`.
+    The third part of its `logdensity_grad` is a `Toll`. Where more parts were needed, or the step does not lead back,
+    log π at its end is `NOWHERE`.
     """
 
     def step(state: Any, step_size: Any) -> Any:
         *grads, toll = state.logdensity_grad
         state = state._replace(logdensity_grad=tuple(grads))
-        level, before = jnp.asarray(0), energy_of(state)
+        nought, no, before = jnp.asarray(0), jnp.asarray(False), energy_of(state)
+        coin = _coin(toll, step_size)
+        toll = eqx.tree_at(lambda toll: toll.steps, toll, toll.steps + 1)
 
         def turn(at: Attempt) -> Attempt:
             there = leapfrog(at.here, step_size * 0.5**at.level)
@@ -86,30 +93,37 @@ def halved(leapfrog: Callable, halvings: int) -> Callable:
             low, high = jnp.minimum(at.low, energy), jnp.maximum(at.high, energy)
             smooth = high - low <= LARGEST  # False where it is not a number
             good, bad = smooth & (made == 2**at.level), ~smooth
-            found, forth, back = at.found | good, good & ~at.found, good & at.found
+            again = good | bad
+            once_more = good & ~at.found & ~at.finer & coin
+            forth, back = good & ~at.found & ~once_more, good & at.found
+            lost = back | (bad & at.finer & ~at.found)
             first = (at.level == 0) & (at.made == 0) & ~at.found
             accepted = jnp.where(first, jnp.nan_to_num(jnp.exp(jnp.minimum(before - energy, 0.0))), 0.0)
-            one_way = at.toll.one_way | back
-            toll = Toll(at.toll.evaluations + 1, at.toll.acceptance + accepted, one_way)
-            end, enough = _where(forth, there, at.end), jnp.where(forth, at.level, at.enough)
-            turned = there._replace(momentum=-there.momentum)
-            origin = _where(forth, turned, at.origin)
-            level = jnp.where(forth, 0, at.level + bad)
-            last = jnp.where(found, enough, halvings + 1)
-            again = forth | bad
+            found, enough = at.found | forth, jnp.where(forth, at.level, at.enough)
+            origin = _where(forth, there._replace(momentum=-there.momentum), at.origin)
+            level = jnp.where(forth, 0, at.level + (bad | once_more))
+            over = jnp.where(found, level >= enough - 1, level > halvings + at.finer + once_more)
             start = energy_of(origin)
+            one_way, acceptance = at.toll.one_way | lost, at.toll.acceptance + accepted
+            paid = Toll(at.toll.evaluations + 1, acceptance, one_way, toll.steps, toll.coins)
             return Attempt(
-                origin, _where(again, origin, there), end, jnp.where(again, start, low), jnp.where(again, start, high),
-                jnp.where(again, 0, made), level, enough, found, (level >= last) | back, toll,
+                origin, _where(again, origin, there), _where(forth, there, at.end), jnp.where(again, start, low),
+                jnp.where(again, start, high), jnp.where(again, 0, made), level, at.finer | once_more, enough, found,
+                (again & over) | lost, paid,
             )  # fmt: skip
 
-        no = jnp.asarray(False)
-        begin = Attempt(state, state, state, before, before, level, level, level, no, no, toll)
+        begin = Attempt(state, state, state, before, before, nought, nought, no, nought, no, no, toll)
         at = jax.lax.while_loop(lambda at: ~at.done, turn, begin)
         logp = jnp.where(_may_be_made(at), at.end.logdensity, NOWHERE)
         return at.end._replace(logdensity=logp, logdensity_grad=(*at.end.logdensity_grad, at.toll))
 
     return step
+
+
+def _coin(toll: Toll, step_size: Any) -> Bool[Array, ""]:
+    """Another for each step to the left and to the right."""
+    key = jax.random.fold_in(jax.random.fold_in(toll.coins, step_size > 0), toll.steps)
+    return jax.random.bernoulli(key)
 
 
 def _may_be_made(at: Attempt) -> Bool[Array, ""]:

@@ -17,6 +17,8 @@ from gadabout.target import Point, Target
 
 DIVERGENCE = 1000.0
 """The growth of energy along a trajectory that counts as a divergence, in nats (Stan's)."""
+COINS = 2**31 - 1
+"""what is folded into a trajectory's key for the coins of its steps"""
 
 
 class NoUTurn(AbstractKernel):
@@ -37,8 +39,8 @@ class NoUTurn(AbstractKernel):
     Chains advance together: each waits for the longest trajectory among them; `gradient_evaluations` counts its own.
 
     With `halvings` a step along which the energy changes by more than 1 is made in 2, 4, 8, … parts, as many as it
-    takes, so that one ε serves the mouth of a funnel and its neck (the deterministic WALNUTS of Bou-Rabee, Carpenter,
-    Kleppe & Liu 2025): see `kernels.halving`. `acceptance_rate` is then the mean probability of accepting each step
+    takes, so that one ε serves the mouth of a funnel and its neck (WALNUTS: Bou-Rabee, Carpenter, Kleppe & Liu 2025):
+    see `kernels.halving`. `acceptance_rate` is then the mean probability of accepting each step
     made whole, by which ε is learned.
 
     Args:
@@ -112,7 +114,7 @@ def _trajectory(bits: Array, kernel: NoUTurn, target: Target, here: Point, momen
 
     The key goes in as bits, because a batched choice copies what its branches hold.
     """
-    start = _phase(here, momentum, kernel.halvings)
+    start = _phase(here, momentum, jax.random.fold_in(bits, COINS) if kernel.halvings else None)
     energy = energy_of(start)
     checkpoints, expand = _blocks(kernel, target)
     trajectory = _blackjax("trajectory")
@@ -123,9 +125,9 @@ def _trajectory(bits: Array, kernel: NoUTurn, target: Target, here: Point, momen
     return whole._replace(termination_state=None), diverging, turned
 
 
-def _phase(here: Point, momentum: Float[Array, " n"], halvings: int = 0) -> Any:
+def _phase(here: Point, momentum: Float[Array, " n"], coins: Any = None) -> Any:
     """BlackJAX's name for a point with a momentum; in the gradient's place stand ∇ log π, Lᵀ ∇ log π, and a toll."""
-    grads = (here.grad, here.cache, *([no_toll(here.logp)] if halvings else []))
+    grads = (here.grad, here.cache, *([] if coins is None else [no_toll(here.logp, coins)]))
     return _blackjax("integrators").IntegratorState(here.x, momentum, here.logp, grads)
 
 
