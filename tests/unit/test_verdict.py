@@ -10,7 +10,7 @@ import pytest
 import xarray as xr
 from scipy.signal import lfilter
 
-from gadabout.api.troubles import found_in_run
+from gadabout.api.troubles import coarse, few_starts, found_in_run
 from gadabout.api.verdict import MOST_JUDGED, as_tree, found_in_draws, judge
 from gadabout.driver import Completed, Failed, Interrupted, Until
 from gadabout.findings import DIAGNOSTICS, Finding, note
@@ -237,3 +237,22 @@ def test_records_are_plain():
         "limit": 1.5,
     }
     assert {"rhat", "halves", "ess", "few-draws", "acceptance"} == DIAGNOSTICS
+
+
+def test_log_densities_that_are_too_large_for_their_type():
+    """Of 2.4e7 float32 knows multiples of 2, float64 knows enough."""
+    lp = 2.4e7 + np.random.default_rng(0).normal(size=(4, 500))
+    (found,) = coarse({"lp": lp.astype(np.float32)})
+    assert (found.kind, found.figure, found.limit) == ("coarse", 2.0, 0.1)
+    assert "float32" in found.problem
+    assert not coarse({"lp": lp})
+    assert not coarse({"lp": (lp - 2.4e7).astype(np.float32)})
+    assert not coarse({})
+
+
+@pytest.mark.parametrize(
+    ("distinct", "chains", "told"), [(None, 4, False), (16, 16, False), (5, 16, False), (3, 16, True), (1, 2, True)]
+)
+def test_chains_that_began_where_others_stood(distinct, chains, told):
+    found = few_starts(distinct, chains)
+    assert [(one.kind, one.figure) for one in found] == ([("starts", float(distinct))] if told else [])

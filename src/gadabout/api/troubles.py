@@ -14,6 +14,12 @@ LAGGING = 0.1
 FAR = 4.0
 """acceptance is far from its aim where its odds differ from the aim's by more than this factor"""
 
+COARSE = 0.1
+"""the difference of log densities that acceptance must be able to tell"""
+
+FEWEST_STARTS = 4
+"""places where chains began that R-hat needs, or as many as there are chains"""
+
 COUNTED = {
     "nonfinite": "their log density or gradient was not finite and they were rejected; check the model's support",
     "diverging": "their energy grew without bound; use a smaller step size or a higher target_acceptance",
@@ -51,7 +57,7 @@ def found_in_run(
     if until is not None and isinstance(ending, Completed):
         problem = f"all {draws:,} draws were made and the rule of `until` is not met"
         found.append(Finding("until", problem, "use more num_draws", figure=float(draws)))
-    return found + standing(stats) + counted(stats) + off_aim(stats, learned) + bounds_met(learned)
+    return found + standing(stats) + counted(stats) + coarse(stats) + off_aim(stats, learned) + bounds_met(learned)
 
 
 def standing(stats: Mapping[str, np.ndarray]) -> list[Finding]:
@@ -99,6 +105,33 @@ def counted(stats: Mapping[str, np.ndarray]) -> list[Finding]:
             problem = f"{count} of {events.size} proposals in the sampling stage were {kind}"
             found.append(Finding(kind, problem, remedy, chains=chains, figure=float(count)))
     return found
+
+
+def coarse(stats: Mapping[str, np.ndarray]) -> list[Finding]:
+    """A log density so large that its float type cannot tell positions apart by what acceptance depends on."""
+    lp, rates = stats.get("lp"), _rates(stats)
+    if lp is not None and len(rates):
+        lp = lp[rates > 0]
+    if lp is None or not lp.size or not np.issubdtype(lp.dtype, np.floating):
+        return []
+    typical = np.median(np.abs(lp))
+    step = float(np.spacing(typical))
+    if not step > COARSE:
+        return []
+    problem = (
+        f"log densities of about {typical:.1e} are known to {step:.2g} only in {lp.dtype}: moves are judged by chance"
+    )
+    remedy = "use float64, jax.config.update('jax_enable_x64', True), or leave large constants out of the log density"
+    return [Finding("coarse", problem, remedy, figure=step, limit=COARSE)]
+
+
+def few_starts(distinct: int | None, chains: int) -> list[Finding]:
+    """Chains that began where others stood, so many that R-hat has little to compare."""
+    if distinct is None or distinct >= min(chains, FEWEST_STARTS):
+        return []
+    problem = f"the {chains} chains began in {distinct} places only, the others where these stood: R-hat says little"
+    remedy = "use other starts, with `init` or `init_per_chain`, and see whether the draws agree"
+    return [Finding("starts", problem, remedy, figure=float(distinct), limit=float(min(chains, FEWEST_STARTS)))]
 
 
 def off_aim(stats: Mapping[str, np.ndarray], learned: Mapping[str, np.ndarray]) -> list[Finding]:
