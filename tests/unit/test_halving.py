@@ -95,5 +95,5 @@ def test_steps_that_lead_one_way_must_not_be_made(monkeypatch, bug):
     if bug:
         monkeypatch.setattr(halving, "_may_be_made", lambda at: at.found)
     kernel = gad.nuts("dense", step_size=2.0, max_depth=2, halvings=5 if bug else 4).kernel(3)  # two programs
-    found = drift(kernel, test_invariance.LAW, 150_000, 10)
+    found = drift(kernel, test_invariance.LAW, 100_000, 10)
     assert (found.largest > test_invariance.THRESHOLD) is bug
