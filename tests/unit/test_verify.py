@@ -1,6 +1,7 @@
 """The evidence: what is kept and made anew, the page and the command, and a small selection of the items."""
 
 import json
+import types
 
 import jax
 import numpy as np
@@ -64,7 +65,7 @@ def test_finished_parts_are_kept_until_settings_or_sources_change(tmp_path, made
 
 
 def test_parts_depend_on_the_package_and_on_the_modules_they_are_made_of():
-    assert frame._made_of("coverage") == {"coverage", "exact", "frame", "runs"}
+    assert frame._made_of("coverage") == {"coverage", "exact", "frame", "runs", "sampling"}
     assert frame._made_of("elsewhere") == set()
     package, coverage, bias = (
         frame.sources(module) for module in ("tests", "gadabout.verify.coverage", "gadabout.verify.bias")
@@ -164,6 +165,13 @@ def test_runs_are_counted():
     assert counted["runs"] == 3
     assert counted["mean"].sum() + counted["square"].sum() >= 13  # of 18, each with a chance of 95 %
     assert sum(counted["flagged"].values()) == counted["wrongly"] == 0
+
+
+def test_half_a_run_is_no_figure(monkeypatch):
+    interrupted = types.SimpleNamespace(attrs={"interrupted": True, "findings": []})
+    monkeypatch.setattr(gad.api, "sample", lambda *arguments, **named: interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        alarms.never_moving(0)
 
 
 def test_standard_errors_that_are_too_small_show():

@@ -11,7 +11,6 @@ import xarray as xr
 
 from gadabout import algorithms
 from gadabout.adaptations import NoAdaptation
-from gadabout.api import sample
 from gadabout.api.verdict import found_in_draws, judge
 from gadabout.factors import Diagonal
 from gadabout.kernels import Metropolis
@@ -20,6 +19,7 @@ from gadabout.sampler import Sampler
 from gadabout.verify.exact import SKEW
 from gadabout.verify.frame import Figure, Found, Item, Kept
 from gadabout.verify.runs import GOOD, many
+from gadabout.verify.sampling import sample
 
 MOST_FALSE = 0.01
 CHAINS, DRAWS = 4, 1_000

@@ -18,11 +18,11 @@ from jaxtyping import Array, Key
 from scipy.stats import norm
 
 from gadabout.algorithms import default, nuts, split_hmc
-from gadabout.api import sample
 from gadabout.kernels import AbstractKernel
 from gadabout.target import Target
 from gadabout.verify.frame import Figure, Found, Item, Kept
 from gadabout.verify.models import LOGISTIC, NORMAL, SCHOOLS, Generative
+from gadabout.verify.sampling import sample
 
 FALSE_ALARM, POWER = 1e-6, 0.95
 CHAINS, DRAWS, RANKED = 16, 250, 128

@@ -9,13 +9,13 @@ import numpy as np
 
 from gadabout import algorithms
 from gadabout.adaptations import PowerGain
-from gadabout.api import sample
 from gadabout.sampler import Sampler
 from gadabout.target import Target
 from gadabout.verify.alarms import BAD, told
 from gadabout.verify.exact import SKEW, Exact
 from gadabout.verify.invariance import drift
 from gadabout.verify.same_bits import goes_on
+from gadabout.verify.sampling import sample
 
 THRESHOLD = 5.5
 """of |z|; a false alarm in one of 10⁶ checks of some twenty moments"""

@@ -15,13 +15,13 @@ import numpy as np
 from jaxtyping import Array, Float, Key
 from scipy.stats import norm
 
-from gadabout.api import sample
 from gadabout.kernels import AbstractKernel
 from gadabout.sampler import Learned, Sampler
 from gadabout.target import Target
 from gadabout.verify.exact import EXACT, Exact
 from gadabout.verify.frame import Figure, Found, Item, Kept
 from gadabout.verify.samplers import exact_samplers
+from gadabout.verify.sampling import sample
 
 FALSE_ALARM = 1e-6
 """the chance that anything is said against kernels that are all right, over all of them"""

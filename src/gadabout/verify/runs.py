@@ -7,9 +7,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from gadabout.algorithms import default
-from gadabout.api import sample
 from gadabout.verify.exact import EXACT, SKEW, Exact
 from gadabout.verify.frame import Kept
+from gadabout.verify.sampling import sample
 
 CHAINS, DRAWS = 16, 1_000
 AT_ONCE = 250

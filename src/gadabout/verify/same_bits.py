@@ -14,7 +14,6 @@ import numpy as np
 from jax.tree_util import Partial
 
 from gadabout.algorithms import default
-from gadabout.api import sample
 from gadabout.driver import Checkpoint, Engine, MemorySink, Records, Settings
 from gadabout.driver.pipeline import Pipeline
 from gadabout.driver.search import Starts
@@ -25,6 +24,7 @@ from gadabout.schedule import Plan, plan_of
 from gadabout.verify.exact import SKEW
 from gadabout.verify.frame import Figure, Found, Item, Kept
 from gadabout.verify.samplers import exact_samplers
+from gadabout.verify.sampling import sample
 
 CHAINS, WARMUP, DRAWS = 3, 60, 80
 CHUNKS = (1, 7, 1_000)
