@@ -6,11 +6,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from gadabout.api.verdict import draws_of
+from gadabout.api.verdict import draws_of, spacing_of
 from gadabout.findings import MOST_NAMED, Finding
 
 if TYPE_CHECKING:
     import xarray as xr
+
+MOST_EVENTS = 10_000
+"""draws at which trajectories diverged, of which the others are told apart"""
 
 SIGNIFICANT = 4.0
 """standard errors by which the mean of x, or of (x − mean)², among diverging draws differs from that of all"""
@@ -32,15 +35,24 @@ def with_variables(
 
 
 def concerned(posterior: "xr.Dataset", diverging: np.ndarray) -> np.ndarray:
-    """The numbers of those coordinates, the most telling first; `diverging` has the shape (chain, draw)."""
-    parts = []
+    """The numbers of those coordinates, the most telling first; `diverging` has the shape (chain, draw).
+
+    Evenly spaced draws stand for all of them, and no more than `MOST_EVENTS` of those that diverge for these.
+    """
+    import xarray as xr
+
+    events = np.argwhere(diverging)
+    events = events[:: -(-len(events) // MOST_EVENTS)].T
+    where = {name: xr.DataArray(index, dims="event") for name, index in zip(("chain", "draw"), events, strict=True)}
+    spacing, parts = spacing_of(*diverging.shape), []
     for variable in posterior.data_vars.values():
-        x = draws_of(variable).astype(float)
-        scores = np.zeros(x.shape[2])
+        x, there = draws_of(variable, spacing).astype(float), variable.isel(where).transpose("event", ...).values
         deviations = x - x.mean((0, 1))
-        for f in (deviations, deviations**2 - np.mean(deviations**2, (0, 1))):
+        own = there.reshape(len(there), -1).astype(float) - x.mean((0, 1))
+        second, scores = np.mean(deviations**2, (0, 1)), np.zeros(x.shape[2])
+        for f, g in ((deviations, own), (deviations**2 - second, own**2 - second)):
             sd = np.maximum(f.std((0, 1)), np.finfo(float).tiny)
-            scores = np.maximum(scores, np.abs(f[diverging].mean(0)) / sd * np.sqrt(diverging.sum()))
+            scores = np.maximum(scores, np.abs(g.mean(0)) / sd * np.sqrt(len(g)))
         parts.append(scores)
     scores = np.concatenate(parts)
     return np.argsort(-scores)[: int(np.sum(scores > SIGNIFICANT))]
