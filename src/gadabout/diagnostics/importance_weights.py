@@ -19,7 +19,8 @@ def pareto_k(log_weights: np.ndarray) -> float:
     if np.ptp(tail) <= max(1e-8, 1e3 * np.finfo(log_weights.dtype).eps):
         return float("-inf")  # alike up to rounding
     lowest = log_weights[finite].min() - 1e3
-    return float(array_stats.psislw(-np.where(finite, log_weights, lowest))[1])  # it takes log q − log π
+    with np.errstate(divide="ignore", invalid="ignore"):  # of candidates that the fit leaves aside
+        return float(array_stats.psislw(-np.where(finite, log_weights, lowest))[1])  # it takes log q − log π
 
 
 def independence_efficiency(log_weights: np.ndarray, values: np.ndarray) -> tuple[float, float]:
