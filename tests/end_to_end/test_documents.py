@@ -63,7 +63,11 @@ def test_command_lines_of_the_readme(arguments, tmp_path, monkeypatch, data_home
         "sample": ["--warmup", "500"],
         "bench overhead": ["--iterations", "500", "--repeats", "1"],
         "bench peers": ["--peer", "gadabout", "--draws", "100", "--repeats", "1"],
+        "verify": ["refusals"],
     }
+    if arguments[0] in ("status", "resume"):
+        made = ["sample", "german", "--sampler", "gad-mala", "--warmup", "100", "--draws", "50", "--out", "german.zarr"]
+        assert CliRunner().invoke(app, made).exit_code == 0
     command = " ".join(arguments[: 2 if arguments[0] == "bench" else 1])
     result = CliRunner().invoke(app, [*arguments, *shorter.get(command, [])])
     assert result.exit_code == 0, result.output

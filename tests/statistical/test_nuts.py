@@ -58,7 +58,7 @@ def wrong_sign(initial, new):
     return new - initial
 
 
-def off_by_a_half(state, energy=nuts._energy):
+def off_by_a_half(state, energy=nuts.energy_of):
     """Bug: the start's energy is not that of the states it competes with."""
     return energy(state) + 0.5
 
@@ -68,7 +68,7 @@ def off_by_a_half(state, energy=nuts._energy):
     [
         (trajectory, "progressive_uniform_sampling", last_leaf),
         (proposal, "safe_energy_diff", wrong_sign),
-        (nuts, "_energy", off_by_a_half),
+        (nuts, "energy_of", off_by_a_half),
     ],
     ids=lambda value: getattr(value, "__name__", value),
 )

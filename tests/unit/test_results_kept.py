@@ -99,7 +99,7 @@ def test_a_result_that_cannot_be_finished_says_so(tmp_path, monkeypatch):
     def full(*args):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("gadabout.store.ZarrSink.add", full)
+    monkeypatch.setattr("gadabout.store.ZarrSink.finish", full)
     with pytest.warns(UserWarning, match="could not be finished at .*No space left"):
         tree = gad.sample(normal, jnp.zeros(3), out=tmp_path / "run.zarr", **MALA)
     assert tree["posterior"].sizes["draw"] == 50

@@ -339,7 +339,7 @@ def test_a_manifest_of_another_format_is_refused(stopped):
 
 def test_a_full_disk_loses_nothing(tmp_path, monkeypatch, whole):
     path, write = tmp_path / "run.zarr", Path.open
-    room = [3_200_000]
+    room = [2_000_000]
 
     def full(self, mode="r", *args, **kwargs):
         if "w" in mode and str(self).startswith(str(path)):

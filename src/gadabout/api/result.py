@@ -107,11 +107,7 @@ def _keep(tree: "xr.DataTree", sink: ZarrSink, model: AbstractModel) -> None:
             groups = {"observed_data": dict(model.observed)}
             made = arviz_base.from_dict(groups, dims=dict(model.dims) or None, coords=dict(model.coords) or None)
             tree["observed_data"] = made["observed_data"]
-        for group in ("learned", "diagnostics", "observed_data"):
-            if group in tree.children:
-                sink.add(group, tree.children[group])
-        sink.attributes = json_value(tree.attrs)
-        sink.publish()
+        sink.finish(tree, ("learned", "diagnostics", "observed_data"), json_value(tree.attrs))
     except OSError as error:
         problem = f"the result could not be finished at {str(sink.path)!r}: {error}"
         note(tree, [Finding("not-saved", problem, "all draws are there; free some space, and resume the run")])

@@ -16,7 +16,7 @@ from gadabout.model import AbstractModel
 from gadabout.sampler import Sampler
 from gadabout.schedule import Plan
 from gadabout.store import StoreError, ZarrSink
-from gadabout.store.sink import opened
+from gadabout.store.arrays import opened
 
 if TYPE_CHECKING:
     import xarray as xr

@@ -65,7 +65,12 @@ def carry_out(
     if stored is not None:
         observers.append(stored.saw)
         stored.tell = _say if progress else stored.tell
-        stored.attributes = {"inference_library": "gadabout", "sampler": plan.name, "seed": seed, "ending": "running"}
+        stored.arrays.attributes = {
+            "inference_library": "gadabout",
+            "sampler": plan.name,
+            "seed": seed,
+            "ending": "running",
+        }
     try:
         with deferred_interrupt(*([] if stored is None else [signal.SIGTERM])) as interrupted:
             engine = Engine(
@@ -79,7 +84,7 @@ def carry_out(
             account = {"seed": seed, **settings_as_told(settings), "seconds_total": time.perf_counter() - began}
             tree = to_datatree(engine, ending, model, account)
     except BaseException:
-        if stored is not None and checkpoint is None:
+        if stored is not None and checkpoint is None and stored.empty:
             stored.remove()
         raise
     finally:

@@ -9,7 +9,8 @@ import numpy as np
 
 from gadabout.api.stored import manifest_of
 from gadabout.api.verdict import judge
-from gadabout.store.sink import HIDDEN, STATUS, in_use, opened
+from gadabout.store.arrays import HIDDEN, opened
+from gadabout.store.sink import STATUS, in_use
 
 
 @dataclass(frozen=True)

@@ -28,11 +28,11 @@ from gadabout.model import AbstractModel
 from gadabout.sampler import Learned, Sampler
 from gadabout.schedule import Plan
 from gadabout.store import Manifest, StoreError, ZarrSink, digest, layout_from_json, layout_to_json
+from gadabout.store.arrays import HIDDEN
 from gadabout.store.checkpoints import read_arrays, write_arrays
 from gadabout.store.manifest import differing
-from gadabout.store.sink import HIDDEN, MANIFEST
 
-LEARNED = "learned.npz"
+MANIFEST, LEARNED = "run.json", "learned.npz"
 SAME = 1e-6
 """relative difference of log densities, at the first positions of a run, from which on they are not the same"""
 PACKAGES = ("gadabout", "jax", "numpy")
