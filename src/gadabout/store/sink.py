@@ -116,8 +116,7 @@ class ZarrSink(AbstractSink):
         self.flush()
         self.checkpoints.save(checkpoint, self.arrays.rows)
         self.arrays.publish()
-        if self._progress is not None:
-            write_text(self.hidden / STATUS, json.dumps(asdict(self._progress) | {"pid": os.getpid()}))
+        self._note_progress()
         self._committed = time.perf_counter()
         self._spent = self._committed - began
 
@@ -147,6 +146,11 @@ class ZarrSink(AbstractSink):
                 self.arrays.add(group, tree.children[group])
         self.arrays.attributes = dict(attributes)
         self.arrays.publish()
+        self._note_progress()
+
+    def _note_progress(self) -> None:
+        if self._progress is not None:
+            write_text(self.hidden / STATUS, json.dumps(asdict(self._progress) | {"pid": os.getpid()}))
 
     def remove(self) -> None:
         """Removes the store."""
