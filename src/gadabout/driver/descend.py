@@ -112,14 +112,18 @@ def land(
     """
     ways = jax.vmap(lambda x: descend(target, x, most_turns))(positions)
     logp, n, chains = jnp.where(jnp.isnan(ways.here.logp), -jnp.inf, ways.here.logp), positions.shape[1], len(positions)
-    spread = jnp.sqrt(n / 2)
     usual = jnp.sort(logp)[chains - (chains + 3) // 4]
-    lost = ~ways.arrived & ~(logp >= usual - (15 + 6 * spread))
+    lost = ~ways.arrived & ~(logp >= usual - room_below(n))
     source = jax.random.choice(key, chains, (chains,), p=jnp.where(lost, 0.0, 1.0) / jnp.sum(~lost))
     x = ways.here.x[jnp.where(lost, source, jnp.arange(chains))]
-    near = logp > jnp.max(logp) - (30 + 10 * spread)
+    near = logp > jnp.max(logp) - (30 + 10 * jnp.sqrt(n / 2))
     fitted = _fitted(ways.path, near, kind)
     return Landing(x, Learned(jnp.mean(x, 0), fitted), jnp.sum(ways.turns + 1), jnp.sum(~lost))
+
+
+def room_below(n: int) -> Array:
+    """By how much log π may lie below the others' of a chain that is not lost (see `land`)."""
+    return 15 + 6 * jnp.sqrt(n / 2)
 
 
 def _fitted(path: tuple[Array, Array], near: Bool[Array, " chains"], kind: FactorKind):

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key
 
-from gadabout.driver.descend import MOST_TURNS, descend
+from gadabout.driver.descend import MOST_TURNS, descend, room_below
 from gadabout.driver.programs import program
 from gadabout.factors import AbstractFactor
 from gadabout.target import Target
@@ -70,7 +70,6 @@ def look_round(
     the nearest chain, in coordinates whitened by the factor, log π falls below both ends. Where log π is concave it
     never does.
     """
-    n = positions.shape[1]
     ways = jax.vmap(lambda x: descend(target, x, most_turns))(starts)
     x, value = ways.here.x, jax.vmap(target.log_density)
     there, here = (jnp.where(jnp.isnan(logp), -jnp.inf, logp) for logp in (ways.here.logp, value(positions)))
@@ -80,6 +79,6 @@ def look_round(
     shares = jnp.arange(1, BETWEEN + 1) / (BETWEEN + 1)
     between = lambda a, b: jnp.min(value(a + shares[:, None] * (b - a)))
     lowest = jax.vmap(between)(x, positions[nearest])
-    high = there >= jnp.median(jnp.sort(here)[len(here) // 2 :]) - (15 + 6 * jnp.sqrt(n / 2))
+    high = there >= jnp.median(jnp.sort(here)[len(here) // 2 :]) - room_below(positions.shape[1])
     beyond = ~(lowest >= jnp.minimum(there, here[nearest]) - BARRIER)
     return Report(x, ways.arrived & high & beyond, jnp.sum(ways.turns + 1) + len(x))

@@ -20,11 +20,8 @@ class AbstractSink(ABC):
         """Adds draws to a group: arrays of shape (draws, num_chains, ...), which are the sink's own from then on."""
 
     @abstractmethod
-    def read(self, group: str, spacing: int = 1) -> dict[str, np.ndarray]:
-        """What a group holds so far, with the shape (num_chains, draws, ...); empty if nothing.
-
-        Of a sink that is not in memory every `spacing`-th draw alone.
-        """
+    def read(self, group: str) -> dict[str, np.ndarray]:
+        """What a group holds so far, with the shape (num_chains, draws, ...); empty if nothing."""
 
     def due(self) -> bool:
         """Whether a checkpoint is wanted before the next piece of work."""
@@ -52,7 +49,7 @@ class MemorySink(AbstractSink):
     def append(self, group, rows):
         self.chunks.setdefault(group, []).append(dict(rows))
 
-    def read(self, group, spacing=1):
+    def read(self, group):
         chunks = self.chunks.get(group, [])
         if len(chunks) > 1:
             specimens = {name: values for chunk in chunks for name, values in chunk.items()}

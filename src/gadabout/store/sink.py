@@ -104,9 +104,9 @@ class ZarrSink(AbstractSink):
         if self._waiting > PENDING_BYTES:
             self.flush()
 
-    def read(self, group, spacing=1):
+    def read(self, group):
         self.flush()
-        return self.arrays.read(group, spacing)
+        return self.arrays.read(group)
 
     def due(self):
         return time.perf_counter() - self._committed >= self._spent / SHARE_OF_TIME
