@@ -4,7 +4,6 @@ import json
 import os
 import shutil
 import signal
-from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
@@ -20,6 +19,7 @@ from gadabout.driver import CheckpointError
 from gadabout.layout import layout_of
 from gadabout.store import StoreError, ZarrSink, layout_from_json, layout_to_json
 from gadabout.store.checkpoints import read_arrays, write_arrays
+from gadabout.verify.damage import Killed, killed_at
 
 GROUPS = ("posterior", "sample_stats", "warmup_posterior", "warmup_sample_stats", "learned", "diagnostics/rhat")
 
@@ -37,10 +37,6 @@ DATA = {"sd": np.array([1.0, 2.0, 3.0])}
 NAMED = {"init": INIT, "data": DATA, "dims": {"a": ["school"]}, "coords": {"school": ["u", "v", "w"]}}
 QUICK = {"num_chains": 2, "num_warmup": 60, "num_draws": 130, "progress": False, "seed": 7}
 MALA = gad.gad_mala()
-
-
-class Killed(BaseException):
-    """The process ends here, as far as the run can tell."""
 
 
 def same(a: xr.DataTree, b: xr.DataTree) -> None:
@@ -91,25 +87,9 @@ def test_a_stored_run_is_the_run(tmp_path, whole):
     assert back.attrs["findings"] == tree.attrs["findings"]
 
 
-def kill_at(monkeypatch, count: int) -> Callable[[], int]:
-    """The `count`-th file that takes its name kills the process before it does; tells how many there were."""
-    seen, replace = [], os.replace
-
-    def dying(source, target, **kwargs):
-        seen.append(target)
-        if len(seen) == count:
-            raise Killed
-        return replace(source, target, **kwargs)
-
-    monkeypatch.setattr(os, "replace", dying)
-    monkeypatch.setattr(Path, "replace", lambda self, target: dying(self, target))
-    return lambda: len(seen)
-
-
 def dead(monkeypatch, path, count, run) -> bool:
     """Whether a run was killed at a file; nothing that would have tidied up after it was done."""
-    with monkeypatch.context() as patch:
-        kill_at(patch, count)
+    with monkeypatch.context() as patch, killed_at(count):
         patch.setattr(ZarrSink, "remove", lambda self: None)
         try:
             run()
@@ -199,6 +179,24 @@ def test_a_warm_start_goes_on(tmp_path, monkeypatch, whole):
     tree = gad.resume(path, scaled, data=DATA, progress=False)
     for name in ("a", "b"):
         np.testing.assert_array_equal(tree["posterior"][name].values, expected["posterior"][name].values)
+
+
+def two_modes(x):
+    return jnp.logaddexp(-0.5 * jnp.sum((x - 4) ** 2), -0.5 * jnp.sum((x + 4) ** 2))
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize("count", [7, 9, 11])
+def test_starts_that_were_drawn_are_still_so_after_a_kill_before_the_descent(tmp_path, monkeypatch, count):
+    """Other modes are looked for from such starts alone; both modes must be found again, on the same bits."""
+    settings = {"num_chains": 4, "num_warmup": 60, "num_draws": 50, "progress": False}
+    expected = gad.sample(two_modes, jnp.full(2, 2.0), **settings)
+    assert expected.attrs["choice"]["started_elsewhere"] > 0
+    path = tmp_path / "run.zarr"
+    assert dead(monkeypatch, path, count, lambda: gad.sample(two_modes, jnp.full(2, 2.0), out=path, **settings))
+    tree = gad.resume(path, two_modes, progress=False)
+    assert tree.attrs["choice"] == expected.attrs["choice"]
+    np.testing.assert_array_equal(tree["posterior"]["x"].values, expected["posterior"]["x"].values)
 
 
 @pytest.fixture

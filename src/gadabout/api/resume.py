@@ -88,7 +88,7 @@ def resume(
         sink.close()
         raise
     return carry_out(
-        model, plan, settings, manifest.seed, sink, stored.starts_again(layout, start),
+        model, plan, settings, manifest.seed, sink, stored.starts_again(manifest, layout, start),
         stored.learned_again(store), record=manifest.settings["record"], progress=progress, callback=observer,
         began=began, checkpoint=sink.last,
     )  # fmt: skip

@@ -113,7 +113,7 @@ def sample(
     sink = MemorySink()
     if destination is not None:
         selection(record, list)  # what is wrong with it is told before there is a store
-        sink = begin(destination, model, plan, given, settings, seed, record, learned)
+        sink = begin(destination, model, plan, given, settings, seed, record, learned, starts.tries)
     return carry_out(
         model, plan, settings, seed, sink, starts, learned,
         record=record, progress=progress, callback=observer, began=began,

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import warnings
 from collections.abc import Collection
 from dataclasses import replace
@@ -67,8 +68,9 @@ def begin(
     seed: int,
     record: Collection[str] | None,
     learned: Learned | None,
+    tries: int,
 ) -> ZarrSink:
-    """A new store with all that a run was asked for; raises OSError where it cannot be made."""
+    """A new store with all that a run was asked for; raises OSError where it cannot be made, and leaves nothing."""
     assert model.layout is not None
     manifest = Manifest(
         {name: version(name) for name in PACKAGES},
@@ -80,24 +82,28 @@ def begin(
             "name": model.name,
             "origin": dict(model.origin),
             "dims": {name: list(names) for name, names in model.dims.items()},
+            "tries": tries,
             "coords": {name: json_value(np.asarray(labels)) for name, labels in model.coords.items()},
         },
         digest(model.target.data),
         call_of(sampler),
         _told(plan),
     )
-    hidden = ZarrSink.create(path)
-    manifest.write(hidden / MANIFEST)
-    if learned is not None:
-        write_arrays(hidden / LEARNED, _as_arrays(learned))
-    sink = ZarrSink(path, model.dims, model.coords)
-    return sink
+    try:
+        hidden = ZarrSink.create(path)
+        manifest.write(hidden / MANIFEST)
+        if learned is not None:
+            write_arrays(hidden / LEARNED, _as_arrays(learned))
+        return ZarrSink(path, model.dims, model.coords)
+    except BaseException:
+        shutil.rmtree(path, ignore_errors=True)
+        raise
 
 
 def manifest_of(path: Path) -> Manifest:
     """What a stored run was asked for.
 
-    Raises FileNotFoundError where there is nothing, StoreError where it is no stored run, or of another float type.
+    Raises FileNotFoundError where there is nothing, StoreError where it is no stored run.
     """
     if not path.is_dir():
         raise FileNotFoundError(f"path: there is no store {str(path)!r}; check the name")
@@ -175,9 +181,9 @@ def layout_again(manifest: Manifest, model: AbstractModel) -> Layout:
     return layout
 
 
-def starts_again(layout: Layout, start: dict[str, np.ndarray]) -> Starts:
-    """The places where the chains of a run have started."""
-    return Starts(Partial(_given, jnp.asarray(start["positions"])), 1, layout)
+def starts_again(manifest: Manifest, layout: Layout, start: dict[str, np.ndarray]) -> Starts:
+    """The places where the chains of a run have started; whether they were given or drawn (`tries`) is as it was."""
+    return Starts(Partial(_given, jnp.asarray(start["positions"])), manifest.model["tries"], layout)
 
 
 def settings_again(manifest: Manifest, num_draws: int | None, ending: str) -> Settings:

@@ -5,7 +5,8 @@ import os
 import shutil
 import tempfile
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -27,8 +28,23 @@ FILES = 500
 """that take their names before the run is killed, in the midst of its draws"""
 
 
-class _Killed(BaseException):
+class Killed(BaseException):
     """The process ends here, as far as the run can tell."""
+
+
+@contextmanager
+def killed_at(count: int) -> Iterator[list]:
+    """The `count`-th file that takes its name in the block kills the process before it does; yields those seen."""
+    seen, replace = [], os.replace
+
+    def dying(source, target, **kwargs):
+        seen.append(target)
+        if len(seen) == count:
+            raise Killed
+        return replace(source, target, **kwargs)
+
+    with mock.patch.object(os, "replace", dying), mock.patch.object(Path, "replace", lambda a, b: dying(a, b)):
+        yield seen
 
 
 def density(x: jax.Array) -> jax.Array:
@@ -53,18 +69,10 @@ def go_on(path: Path) -> np.ndarray:
 
 def killed(path: Path) -> None:
     """A store as a killed process leaves it."""
-    seen, replace = [], os.replace
-
-    def dying(source, target, **kwargs):
-        seen.append(target)
-        if len(seen) == FILES:
-            raise _Killed
-        return replace(source, target, **kwargs)
-
-    with mock.patch.object(os, "replace", dying), mock.patch.object(Path, "replace", lambda a, b: dying(a, b)):
+    with killed_at(FILES) as seen:
         try:
             start(path)
-        except _Killed:
+        except Killed:
             return
     raise RuntimeError(f"the run wrote {len(seen)} files only")
 
