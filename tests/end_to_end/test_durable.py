@@ -26,7 +26,7 @@ gad.resume(sys.argv[1], targets.load("german"), progress=False)
 """
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def environment(data_home):
     return {**os.environ, "GADABOUT_DATA": str(data_home), "JAX_COMPILATION_CACHE_DIR": os.environ[CACHE]}
 
@@ -56,10 +56,9 @@ def draws(path):
 
 
 @pytest.fixture(scope="module")
-def expected(tmp_path_factory):
+def expected(tmp_path_factory, environment):
     path = tmp_path_factory.mktemp("whole") / "run.zarr"
-    cached = {**os.environ, "JAX_COMPILATION_CACHE_DIR": os.environ[CACHE]}
-    subprocess.run(command("sample", *GERMAN, "--out", path), env=cached, check=True, capture_output=True)
+    subprocess.run(command("sample", *GERMAN, "--out", path), env=environment, check=True, capture_output=True)
     return draws(path)
 
 
