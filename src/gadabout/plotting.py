@@ -1,5 +1,7 @@
 """Pictures: the only file that imports matplotlib, with what the figures of runs and of experiments share."""
 
+import base64
+import io
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +25,7 @@ __all__ = [
     "Figure",
     "SubFigure",
     "canvas",
+    "data_uri",
     "heading",
     "note",
     "save",
@@ -51,6 +54,13 @@ def save(figure: Figure, path: Path) -> Path:
     with whole_file(path) as partial:
         figure.savefig(partial, dpi=130)
     return path
+
+
+def data_uri(figure: Figure) -> str:
+    """The picture as a part of a page that needs no file beside it."""
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format="png", dpi=150, metadata={"Software": None})
+    return "data:image/png;base64," + base64.b64encode(buffer.getvalue()).decode("ascii")
 
 
 def heading(axes: Axes, text: str) -> None:

@@ -8,6 +8,7 @@ import typer
 from gadabout.cli.bench import bench
 from gadabout.cli.errors import OneLineErrors
 from gadabout.cli.listing import list_names
+from gadabout.cli.report_page import report
 from gadabout.cli.reproduce import reproduce
 from gadabout.cli.resume import resume
 from gadabout.cli.sample import sample
@@ -25,6 +26,7 @@ app = typer.Typer(
 app.command("sample")(sample)
 app.command("resume")(resume)
 app.command("status")(status)
+app.command("report")(report)
 app.command("list")(list_names)
 app.command("reproduce")(reproduce)
 app.command("verify")(verify)

@@ -1,0 +1,115 @@
+"""The page: a run that is in memory or in a store, written as one file that needs nothing beside it."""
+
+import json
+import os
+import warnings
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from gadabout.api.stored import manifest_of
+from gadabout.checks import shown
+from gadabout.files import check_replaceable, write_text
+from gadabout.model import AbstractModel
+from gadabout.store import StoreError
+from gadabout.store.arrays import HIDDEN, opened
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+NAMELESS = AbstractModel.name
+"""the name of models that nobody gave one"""
+MISSING = 'a report needs {}: pip install "gadabout[cli]"'
+
+
+def report(run: "xr.DataTree | str | os.PathLike", out: str | os.PathLike | None = None, *, title: str = "") -> Path:
+    """Writes a run as one page of HTML with tables, pictures, warnings and costs, and returns where it is.
+
+    The page needs no other file and no network. What it looks at of a long run has a bound, and it says so.
+
+    Args:
+        run: a result of `sample`, or the path of a stored run, finished or not, or of a file that xarray opens.
+        out: the page, run.html beside a stored run.zarr by default. A regular file of that name is replaced.
+        title: what to call the run; by default the name of its model and sampler.
+
+    Raises:
+        TypeError: if `run` is neither a tree nor a path, or `out` is missing.
+        FileNotFoundError, StoreError: where there is no run.
+        FileExistsError: where `out` is something else than a regular file.
+        OSError: where it cannot be written.
+        ImportError: where matplotlib or Jinja is not installed.
+    """
+    import xarray as xr
+
+    if not isinstance(run, str | os.PathLike | xr.DataTree):
+        raise TypeError(f"run must be a result of gadabout.sample, or the path of a stored run, got {shown(run)}")
+    if isinstance(run, xr.DataTree):
+        if out is None:
+            raise TypeError("out must be the name of the page, such as 'run.html', for a result that is in memory")
+        path = Path(out)
+        check_replaceable(path)
+        tree, facts = run, {str(name): value for name, value in run.attrs.items()}
+    else:
+        path = Path(run).with_suffix(".html") if out is None else Path(out)
+        check_replaceable(path)
+        tree, facts = read(Path(run))
+    write_text(path, html(tree, facts, title))
+    return path
+
+
+def read(path: Path) -> tuple["xr.DataTree", dict[str, Any]]:
+    """A stored run and what is known of it, from its attributes or, where it was killed, from what it was asked for."""
+    import xarray as xr
+
+    if not path.exists():
+        raise FileNotFoundError(f"there is no run at {str(path)!r}; pass the name that `out` had")
+    if not (path / HIDDEN).is_dir():
+        try:
+            tree = xr.open_datatree(path)
+        except (OSError, ValueError, KeyError) as error:
+            raise StoreError(
+                f"{str(path)!r} is nothing that xarray opens as a tree: {' '.join(str(error).split())}"
+            ) from error
+        return tree, {str(name): _plain(value) for name, value in tree.attrs.items()}
+    manifest, tree = manifest_of(path), opened(path)
+    asked = {name: value for name, value in manifest.settings.items() if name != "record"}
+    known = {
+        "sampler": manifest.plan["name"],
+        "sampler_settings": manifest.plan.get("settings", {}),
+        "seed": manifest.seed,
+    }
+    known |= {"ending": "running", "inference_library_version": manifest.versions["gadabout"]}
+    name = {"model": manifest.model["name"], "float_type": manifest.float_type}
+    return tree, asked | known | name | {str(key): value for key, value in tree.attrs.items()}
+
+
+def html(tree: "xr.DataTree", facts: Mapping[str, Any], title: str = "") -> str:
+    """The page as text."""
+    try:
+        import jinja2
+    except ImportError as error:
+        raise ImportError(MISSING.format("Jinja")) from error
+    try:
+        from gadabout.reporting.contents import contents
+    except ImportError as error:
+        raise ImportError(MISSING.format("matplotlib")) from error
+    loader = jinja2.PackageLoader("gadabout.reporting", ".")
+    environment = jinja2.Environment(
+        loader=loader, autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # such as letters of a name that the font lacks
+        things = contents(tree, facts)
+    named = [str(facts[key]) for key in ("model", "sampler") if facts.get(key) and facts[key] != NAMELESS]
+    name = title or " · ".join(named) or "A run"
+    return environment.get_template("page.html").render(title=name, **things)
+
+
+def _plain(value: Any) -> Any:
+    """An attribute of a file whose format knows numbers and words only: lists and dictionaries are written as JSON."""
+    if not isinstance(value, str) or value[:1] not in "[{":
+        return value
+    try:
+        return json.loads(value)
+    except ValueError:
+        return value

@@ -1,0 +1,126 @@
+"""The pictures of the page, each a small figure of its own: a telephone shows them one below the other."""
+
+import numpy as np
+from scipy.stats import kstwobign, rankdata
+
+from gadabout.api.verdict import ess_needed
+from gadabout.diagnostics import judged
+from gadabout.plotting import CHAIN_COLOURS, MUTED, OURS, Axes, Figure, canvas, tidy
+from gadabout.reporting.reading import MOST_CHAINS, MOST_POINTS, Draws, every
+
+WIDTH, HEIGHT = 5.2, 2.3
+CHANCE = 0.01
+"""how often the band of the ranks is left by any chain, where chains agree"""
+STEPS = 12
+"""numbers of draws at which the ESS is computed"""
+GRID = 201
+"""ranks at which the chains' distributions are drawn"""
+MOST_LABELLED, LONGEST = 16, 16
+
+
+def trace(values: np.ndarray, across: str, up: str, iterations: int) -> Figure:
+    """Values (chain, point), evenly spaced over so many iterations; one line where all chains have the same."""
+    figure, axes = _empty()
+    shared = len(values) > 1 and bool((values == values[:1]).all())
+    x = np.arange(values.shape[1]) * (iterations / max(values.shape[1], 1))
+    for c, chain in enumerate(values[:1] if shared else values):
+        colour = OURS if shared else CHAIN_COLOURS[c % len(CHAIN_COLOURS)]
+        axes.plot(x, chain, color=colour, linewidth=1.2 if shared else 0.5, alpha=1 if shared else 0.8)
+    axes.set_xlim(0, max(iterations, 1))
+    return _labelled(figure, axes, across, up)
+
+
+def coordinate(draws: Draws, i: int) -> Figure:
+    """The trace of one shown coordinate."""
+    x = draws.values[:, :, i]
+    thin = x[:: every(len(x), MOST_CHAINS), :: every(x.shape[1], MOST_POINTS)]
+    return trace(thin, "draw", "value", draws.num_draws)
+
+
+def ranks(draws: Draws, i: int) -> Figure:
+    """How far the ranks of each chain's draws among all draws are from uniform: their distribution minus its line.
+
+    The band is Kolmogorov's, for as many independent draws as the chains' own ESS, which one of C chains leaves by
+    chance with the probability CHANCE.
+    """
+    figure, axes = _empty()
+    x = draws.values[:, :, i]
+    ranked = rankdata(x).reshape(x.shape) / (x.size + 1)
+    chosen = range(0, len(x), every(len(x), MOST_CHAINS))
+    grid = np.linspace(0, 1, GRID)
+    for number, c in enumerate(chosen):
+        below = np.searchsorted(np.sort(ranked[c]), grid, side="right") / x.shape[1]
+        axes.plot(grid, below - grid, color=CHAIN_COLOURS[number % len(CHAIN_COLOURS)], linewidth=0.8)
+    ess = min(draws.within[draws.shown[i]] / len(x), draws.num_draws)
+    if np.isfinite(ess) and len(x) > 1:
+        half = kstwobign.isf(CHANCE / len(x)) / np.sqrt(max(ess, 1.0)) * np.sqrt((len(x) - 1) / len(x))
+        axes.fill_between([0, 1], -half, half, color=MUTED, alpha=0.25, linewidth=0)
+    axes.set_xlim(0, 1)
+    return _labelled(figure, axes, "rank among all draws, as a share", "difference from uniform")
+
+
+def ess_by_draws(draws: Draws, chosen: np.ndarray) -> Figure:
+    """The smaller of bulk and tail ESS of the first draws of some shown coordinates, and the ESS that is needed."""
+    figure, axes = _empty()
+    total = draws.values.shape[1]
+    counts = np.unique(np.linspace(max(4, total // STEPS), total, STEPS).astype(int))
+    found = [judged(draws.values[:, :count][:, :, chosen]) for count in counts if count >= 4]
+    ess = np.array([np.minimum(each.bulk, each.tail) for each in found]).reshape(-1, len(chosen))
+    for number, column in enumerate(ess.T):
+        name = draws.names[draws.shown[chosen[number]]]
+        colour = CHAIN_COLOURS[number % len(CHAIN_COLOURS)]
+        axes.plot(
+            counts[-len(ess) :] * draws.spacing, column, "o-", color=colour, markersize=2.5, linewidth=1, label=name
+        )
+    axes.axhline(ess_needed(draws.num_chains), color=MUTED, linewidth=1, linestyle="--")
+    axes.set_ylim(bottom=0)
+    for text in axes.legend(fontsize=6.5, frameon=False).get_texts():
+        text.set_parse_math(False)
+    return _labelled(figure, axes, "draws of each chain", "ESS")
+
+
+def acceptance(rates: np.ndarray, aim: float | None) -> Figure:
+    """The acceptance rate of each chain, and the rate that the sampler steers to."""
+    figure, axes = _empty()
+    axes.plot(np.arange(len(rates)), rates, "o", color=OURS, markersize=4 if len(rates) < 100 else 2)
+    if aim is not None:
+        axes.axhline(aim, color=MUTED, linewidth=1, linestyle="--")
+    axes.set_ylim(0, 1)
+    return _labelled(figure, axes, "chain", "acceptance rate")
+
+
+def matrix(values: np.ndarray, labels: list[str] | None) -> Figure:
+    """A square matrix, red above zero, blue below it."""
+    figure = canvas(4.2, 3.5)
+    axes = figure.subplots()
+    most = float(np.nanmax(np.abs(values), initial=0.0)) or 1.0
+    image = axes.imshow(values, cmap="RdBu_r", vmin=-most, vmax=most, interpolation="nearest")
+    figure.colorbar(image, ax=axes, shrink=0.9).ax.tick_params(labelsize=7)
+    tidy(axes)
+    if labels is not None and len(labels) <= MOST_LABELLED:
+        short = [label if len(label) <= LONGEST else f"…{label[1 - LONGEST :]}" for label in labels]
+        axes.set_xticks(range(len(short)), short, rotation=90, parse_math=False)
+        axes.set_yticks(range(len(short)), short, parse_math=False)
+    return figure
+
+
+def vector(values: np.ndarray, label: str) -> Figure:
+    """Numbers by their index."""
+    figure, axes = _empty()
+    axes.plot(np.arange(len(values)), values, "o", color=OURS, markersize=4 if len(values) < 100 else 2)
+    if len(values) and values.min() > 0 and values.max() > 20 * values.min():
+        axes.set_yscale("log")
+        axes.tick_params(which="minor", labelsize=0)
+    return _labelled(figure, axes, "coordinate", label)
+
+
+def _empty() -> tuple[Figure, Axes]:
+    figure = canvas(WIDTH, HEIGHT)
+    return figure, figure.subplots()
+
+
+def _labelled(figure: Figure, axes: Axes, across: str, up: str) -> Figure:
+    tidy(axes)
+    axes.set_xlabel(across, fontsize=8, parse_math=False)
+    axes.set_ylabel(up, fontsize=8, parse_math=False)
+    return figure
