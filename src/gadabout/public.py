@@ -42,6 +42,7 @@ from gadabout.kernels import AbstractKernel
 from gadabout.minibatch import Minibatches
 from gadabout.model import AbstractModel, Model
 from gadabout.proposals import AbstractDistribution, AbstractProposal, AbstractReparametrised
+from gadabout.reporting import report
 from gadabout.sampler import Sampler
 from gadabout.schedule import Plan
 from gadabout.store import StoreError
@@ -98,6 +99,7 @@ __all__ = [
     "psgld",
     "ram",
     "reprojected",
+    "report",
     "resume",
     "rwm",
     "sample",
