@@ -1,7 +1,7 @@
 """Names, shapes and types of a position's leaves: how a flat vector stands for what the user holds."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import equinox as eqx
@@ -10,17 +10,25 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PyTree
 
+from gadabout.transforms import flat_shape
+
+UNCONSTRAINED = "_unconstrained"
+"""what is added to the name of a variable that has fewer free numbers than numbers, such as a simplex"""
+
 
 class Layout(eqx.Module):
     """The leaves of a position, in the order in which they lie in the flat vector.
 
-    `structure` is the tree that the leaves make; None stands for a dict by name.
+    `shapes` are those of the flat vector's parts, which a transform may give another shape. `structure` is the tree
+    that the leaves make; None stands for a dict by name, in the order of the names. `transforms` are those of the
+    constrained leaves, by name.
     """
 
     names: tuple[str, ...] = eqx.field(static=True)
     shapes: tuple[tuple[int, ...], ...] = eqx.field(static=True)
     dtypes: tuple[np.dtype, ...] = eqx.field(static=True)
     structure: Any = eqx.field(static=True, default=None)
+    transforms: dict[str, Any] = eqx.field(default_factory=dict)
 
     @property
     def sizes(self) -> list[int]:
@@ -38,8 +46,18 @@ class Layout(eqx.Module):
         real = [np.issubdtype(dtype, np.floating) for dtype in self.dtypes]
         return np.repeat(np.array(real, bool), self.sizes)
 
+    @property
+    def free_names(self) -> tuple[str, ...]:
+        """The names of the flat vector's parts: those of the leaves, marked where the shape is another."""
+        pairs = zip(self.names, self.shapes, strict=True)
+        marked = lambda name, shape: name in self.transforms and self.transforms[name].forward_shape(shape) != shape
+        return tuple(name + UNCONSTRAINED if marked(name, shape) else name for name, shape in pairs)
+
     def split(self, flat: Any) -> dict[str, Any]:
-        """An array (..., n), of JAX or NumPy, as one array (..., *shape) for each leaf, whole numbers as such."""
+        """An array (..., n), of JAX or NumPy, as one array (..., *shape) for each leaf, whole numbers as such.
+
+        Constrained leaves are left as they lie in the flat vector (see `variables`).
+        """
         split, parts = 0, {}
         for name, shape, dtype, size in zip(self.names, self.shapes, self.dtypes, self.sizes, strict=True):
             part = flat[..., split : split + size].reshape((*flat.shape[:-1], *shape))
@@ -47,22 +65,47 @@ class Layout(eqx.Module):
             split += size
         return parts
 
+    def variables(self, flat: Any) -> dict[str, Any]:
+        """The same with constrained leaves as the user knows them: arrays (..., *shape)."""
+        parts = self.split(flat)
+        return parts | {name: transform(parts[name]) for name, transform in self.transforms.items()}
+
+    def position(self, parts: Mapping[str, Any]) -> PyTree:
+        """The tree of leaves that are given by name."""
+        leaves = [parts[name] for name in self.names]
+        if self.structure is None:
+            return dict(zip(self.names, leaves, strict=True))
+        return jax.tree.unflatten(self.structure, leaves)
+
     def unravel(self, x: Float[Array, " n"]) -> PyTree:
         """The position that a flat vector stands for."""
-        parts = self.split(x)
-        return parts if self.structure is None else jax.tree.unflatten(self.structure, list(parts.values()))
+        return self.position(self.variables(x))
 
     def ravel(self, position: PyTree) -> Float[Array, " n"]:
-        """The flat vector of a position."""
+        """The flat vector of a position; not finite where the position violates a constraint."""
         leaves = [position[name] for name in self.names] if self.structure is None else jax.tree.leaves(position)
-        return jnp.concatenate([jnp.ravel(jnp.asarray(leaf, dtype=float)) for leaf in leaves])
+        leaves = [jnp.asarray(leaf, dtype=float) for leaf in leaves]
+        free = [
+            self.transforms[name].inv(leaf) if name in self.transforms else leaf
+            for name, leaf in zip(self.names, leaves, strict=True)
+        ]
+        return jnp.concatenate([jnp.ravel(leaf) for leaf in free])
+
+    def log_jacobian(self, x: Float[Array, " n"]) -> Any:
+        """log |det ∂ position / ∂ x|, which the density of x has beside that of the position."""
+        parts = self.split(x)
+        terms = [
+            jnp.sum(transform.log_abs_det_jacobian(parts[name], transform(parts[name])))
+            for name, transform in self.transforms.items()
+        ]
+        return sum(terms, start=0.0)
 
     def part(self, indices: Sequence[int]) -> "Layout | None":
         """The layout of some coordinates: a dict of the leaves they touch, or None where the position is one array.
 
         A leaf that is taken whole and in order keeps its shape; of any other the chosen numbers make a vector.
 
-        Raises ValueError where the coordinates of a leaf do not stand together.
+        Raises ValueError where the coordinates of a leaf do not stand together, or a constrained leaf is cut.
         """
         if self.structure is not None and jax.tree_util.treedef_is_leaf(self.structure):
             return None
@@ -76,26 +119,55 @@ class Layout(eqx.Module):
         for leaf in order:
             chosen = np.asarray(indices)[leaf_of == leaf]
             whole = np.array_equal(chosen, np.arange(int(starts[leaf]), int(starts[leaf + 1])))
+            if not whole and self.names[leaf] in self.transforms:
+                raise ValueError(f"indices must take all coordinates of {self.names[leaf]!r}, which is constrained")
             shapes.append(self.shapes[leaf] if whole else (len(chosen),))
-        dtypes = tuple(self.dtypes[leaf] for leaf in order)
-        return Layout(tuple(self.names[leaf] for leaf in order), tuple(shapes), dtypes)
+        names, dtypes = tuple(self.names[leaf] for leaf in order), tuple(self.dtypes[leaf] for leaf in order)
+        transforms = {name: transform for name, transform in self.transforms.items() if name in names}
+        return Layout(names, tuple(shapes), dtypes, transforms=transforms)
 
 
-def layout_of(position: PyTree, argument: str = "init") -> Layout:
-    """The layout of one position, given by its arrays or their shapes.
+def layout_of(position: PyTree, argument: str = "init", transforms: Mapping[str, Any] | None = None) -> Layout:
+    """The layout of one position, given by its arrays or their shapes, with the transforms of constrained leaves.
+
+    The variables of a dict keep the order in which they were written.
 
     Raises TypeError for a leaf that is not made of numbers, ValueError if there is nothing in it; both name `argument`.
     """
     leaves, structure = jax.tree_util.tree_flatten_with_path(position)
-    names = tuple(_name(path) for path, _ in leaves)
-    for name, (_, leaf) in zip(names, leaves, strict=True):
+    named = {_name(path): leaf for path, leaf in leaves}
+    pairs = [(_name(path), leaf) for path, leaf in leaves]
+    if type(position) is dict and set(named) == set(position):  # a dict of arrays by name
+        pairs, structure = [(name, named[name]) for name in position], None
+    for name, leaf in pairs:
         if not (jnp.issubdtype(leaf.dtype, jnp.floating) or np.dtype(leaf.dtype).kind in "biu"):
             raise TypeError(f"{argument}: {name!r} has the type {leaf.dtype}; pass real numbers")
-    dtypes = tuple(np.dtype(leaf.dtype) for _, leaf in leaves)
-    layout = Layout(names, tuple(leaf.shape for _, leaf in leaves), dtypes, structure)
+    transforms = dict(transforms or {})
+    if missing := [name for name in transforms if name not in named]:
+        raise ValueError(f"transforms: there is no variable {missing[0]!r}; there are {', '.join(map(repr, named))}")
+    shapes = tuple(flat_shape(name, transforms.get(name), leaf.shape) for name, leaf in pairs)
+    dtypes = tuple(np.dtype(leaf.dtype) for _, leaf in pairs)
+    layout = Layout(tuple(name for name, _ in pairs), shapes, dtypes, structure, transforms)
     if layout.dim == 0:
         raise ValueError(f"{argument} holds no numbers, got {position!r}; pass a position with at least one coordinate")
     return layout
+
+
+def in_order(like: PyTree, tree: PyTree) -> PyTree:
+    """A tree that JAX went through, with the entries of a dict again in the order in which `like` has them."""
+    return {name: tree[name] for name in like} if type(like) is dict else tree
+
+
+def shapes_of(function: Callable[..., PyTree], *arguments: Any) -> PyTree:
+    """Shapes and types of what a function returns, as `jax.eval_shape` has them, a dict in the order it was written."""
+    written: list[PyTree] = []
+
+    def seen(*arguments):
+        written.append(function(*arguments))
+        return written[-1]
+
+    shapes = jax.eval_shape(seen, *arguments)
+    return in_order(written[-1], shapes)
 
 
 def _name(path) -> str:

@@ -3,6 +3,8 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
+from dataclasses import replace
+from functools import partial
 from typing import Any, Self
 
 import equinox as eqx
@@ -13,13 +15,17 @@ from jaxtyping import Array, Float, Key, PyTree
 
 from gadabout.calls import called
 from gadabout.checks import check_function
-from gadabout.layout import Layout, layout_of
+from gadabout.layout import Layout, in_order, layout_of, shapes_of
 from gadabout.named import by_name, check_names, checked_coords, checked_data, checked_dims
 from gadabout.target import Target
+from gadabout.transforms import transforms_of
 
 
 class AbstractModel(ABC):
     """A density that can be sampled: a flat, unconstrained `target`, a `layout`, and the user's variables.
+
+    A position of the layout is what the log density takes. Models of other libraries have one of unconstrained values,
+    which `given` makes of the user's; a `Model` has the user's own, whose `transforms` are the layout's.
 
     `layout` is None where only a position to start from can tell what positions look like (see `laid_out`).
     """
@@ -37,6 +43,17 @@ class AbstractModel(ABC):
     def target(self) -> Target:
         """log π of a flat position, with the model's layout."""
 
+    def given(self, position: PyTree) -> PyTree:
+        """The position of the layout that a user's position says; in JAX, so that it can be traced."""
+        return position
+
+    def layout_for(self, position: PyTree, argument: str) -> Layout:
+        """The layout of positions like this one, given by its arrays or their shapes: the model's own where it fits."""
+        layout = layout_of(position, argument)
+        own = self.layout
+        by_name = own is not None and own.structure is None and layout.structure is None
+        return own if own is not None and by_name and _shapes(own) == _shapes(layout) else layout
+
     def laid_out(self, layout: Layout) -> Self:
         """The model for positions of a layout; raises ValueError where it has another one."""
         if self.layout is not None:
@@ -51,17 +68,26 @@ class AbstractModel(ABC):
         return model
 
     def start(self, key: Key[Array, ""]) -> PyTree:
-        """A position to start from; raises TypeError where the model has none of its own."""
+        """A position of the layout to start from; raises TypeError where the model has none of its own."""
         raise TypeError(f"init: {self.name} has no start of its own; pass a position, or a function of a key")
 
     def constrain(self, x: Any) -> dict[str, Any]:
         """The user's variables by name, from flat positions (..., n): arrays of JAX or NumPy of shape (..., *shape)."""
         assert self.layout is not None
-        return self.layout.split(x)
+        return self.layout.variables(x)
 
     def outputs(self, x: Any) -> dict[str, dict[str, Any]]:
         """More groups of the result, such as `log_likelihood`, from flat positions (..., n)."""
         return {}
+
+    @property
+    def predicts(self) -> bool:
+        """Whether the model draws data."""
+        return False
+
+    def predictions(self, keys: Key[Array, "*draws"], x: Float[Array, "*draws n"]) -> dict[str, Any]:
+        """Draws of data by name, arrays (*draws, *shape), for flat positions and a key of each."""
+        raise TypeError(f"{self.name} draws no data")
 
     def feed(self, seed: int) -> Any:
         """Where the batches of a run come from; None where the data are all there."""
@@ -83,6 +109,11 @@ class Model(AbstractModel):
         position: an example of a position, a pytree of arrays or of their shapes; what `init` of `sample` is like if
             it is None.
         data: a pytree of arrays. Other data of the same shape compile nothing anew.
+        transforms: the constraints of variables, by name: "positive", "unit_interval", "simplex", "ordered",
+            "positive_ordered", "corr_cholesky", "corr_matrix", "lower_cholesky", "positive_definite", bounds (low,
+            high) of which one may be None, or a constraint of `numpyro.distributions`. Chains move freely: the log
+            density sees constrained values, and the logarithm of the Jacobian is added to it. So does all else that is
+            given here, and `init` is constrained, too. The group `unconstrained_posterior` holds the free numbers.
         start: a function of a key that draws a position to start from, so that `init` may be left out.
         dims: the names of the dimensions of variables, by variable.
         coords: the coordinates along named dimensions.
@@ -91,9 +122,12 @@ class Model(AbstractModel):
         outputs: other values worth keeping of (position) or (position, data), a dict of arrays by name; kept in the
             group `posterior` beside the variables.
         observed: the data that are observed, by name, for the group `observed_data`.
+        predict: a draw of data, of (key, position) or (key, position, data): an array, or a dict of arrays by name;
+            one for each draw is kept in the group `posterior_predictive`.
 
     Raises:
         TypeError, ValueError: for an argument that is not of its kind.
+        ImportError: for transforms without NumPyro, from which they come.
     """
 
     def __init__(
@@ -102,35 +136,50 @@ class Model(AbstractModel):
         position: PyTree = None,
         *,
         data: PyTree = None,
+        transforms: Mapping[str, Any] | None = None,
         start: Callable[[Any], PyTree] | None = None,
         dims: Mapping[str, Sequence[str]] | None = None,
         coords: Mapping[str, Any] | None = None,
         log_likelihood: Callable[..., Any] | None = None,
         outputs: Callable[..., Any] | None = None,
         observed: Mapping[str, Any] | None = None,
+        predict: Callable[..., Any] | None = None,
     ):
         if isinstance(log_density, type):
             raise TypeError(f"logdensity must be a function of a position, got the class {log_density.__name__}")
         self.log_density = check_function("logdensity", log_density)
-        for name, function in (("start", start), ("log_likelihood", log_likelihood), ("outputs", outputs)):
+        functions = {"start": start, "log_likelihood": log_likelihood, "outputs": outputs, "predict": predict}
+        for name, function in functions.items():
             if function is not None:
                 check_function(name, function)
         self.data = checked_data(data)
         self.dims, self.coords = checked_dims(dims), checked_coords(coords)
         self.observed = by_name("observed", observed)
-        self._start, self._log_likelihood, self._outputs = start, log_likelihood, outputs
+        self.transforms = transforms_of(transforms)
+        self._written: dict[str, PyTree] = {}
+        self._start, self._log_likelihood, self._outputs, self._predict = start, log_likelihood, outputs, predict
         if position is None and start is not None:
-            position = called("start", "of a key", lambda key: jax.eval_shape(start, key), jax.random.key(0))
-        self.layout = None if position is None else layout_of(_arrays(position), "position")
+            position = called("start", "of a key", lambda key: shapes_of(start, key), jax.random.key(0))
+        self.layout = None if position is None else self._layout_of(_arrays(position), "position")
 
     @property
     def target(self) -> Target:
         return Target(self.log_density, self.data, self.layout)
 
+    def _layout_of(self, position: PyTree, argument: str) -> Layout:
+        return layout_of(position, argument, self.transforms)
+
+    def layout_for(self, position, argument):
+        layout = self._layout_of(position, argument)
+        own = self.layout
+        return own if own is not None and own.structure is None and _shapes(own) == _shapes(layout) else layout
+
     def laid_out(self, layout):
-        model = super().laid_out(layout)
+        model = super().laid_out(replace(layout, transforms=self.transforms))
+        model._written = {}
         one = jax.ShapeDtypeStruct((1, layout.dim), jnp.zeros(0).dtype)
-        groups = {"posterior": jax.eval_shape(layout.split, one), "more": jax.eval_shape(model.outputs, one)}
+        constrained, more = jax.eval_shape(model.constrain, one), jax.eval_shape(model.outputs, one)
+        groups = {"posterior": constrained, "log_likelihood": more.get("log_likelihood"), "more": more.get("posterior")}
         shapes = {path[-1].key: leaf.shape[1:] for path, leaf in jax.tree_util.tree_leaves_with_path(groups)}
         shapes |= {name: np.shape(values) for name, values in self.observed.items()}
         check_names(self.dims, self.coords, shapes)
@@ -143,28 +192,61 @@ class Model(AbstractModel):
         groups, layout = {}, self.layout
         assert layout is not None, "models are laid out before they are run"
         if self._log_likelihood is not None:
-            values = _each("log_likelihood", self._log_likelihood, layout, self.data, jnp.asarray(x))
+            values = self._each("log_likelihood", self._log_likelihood, x)
             groups["log_likelihood"] = values if isinstance(values, dict) else {"log_likelihood": values}
         if self._outputs is not None:
-            values = _each("outputs", self._outputs, layout, self.data, jnp.asarray(x))
+            values = self._each("outputs", self._outputs, x)
             if not isinstance(values, dict):
                 raise TypeError(f"outputs must return a dict of arrays by name, got a {type(values).__name__}")
             groups["posterior"] = values
+        if layout.transforms:
+            free = layout.split(x).values()
+            groups["unconstrained_posterior"] = dict(zip(layout.free_names, free, strict=True))
         return groups
+
+    @property
+    def predicts(self):
+        return self._predict is not None
+
+    def predictions(self, keys, x):
+        values = self._each("predict", self._predict, x, keys)
+        return values if isinstance(values, dict) else {"y": values}
+
+    def _each(self, name: str, function: Any, x: Any, keys: Any = None) -> PyTree:
+        """A function of every position, whose dicts keep the order in which they were written."""
+        x, own = jnp.asarray(x), () if keys is None else (keys,)
+        assert self.layout is not None, "models are laid out before they are run"
+        if name not in self._written:
+            arguments = jax.ShapeDtypeStruct(x.shape[-1:], x.dtype), *(jax.random.key(0) for _ in own)
+            one = partial(_one, name, function, self.layout, self.data)
+            self._written[name] = shapes_of(one, *arguments)
+        return in_order(self._written[name], _each(name, function, self.layout, self.data, x, *own))
 
 
 def _arrays(position: PyTree) -> PyTree:
-    return jax.tree.map(lambda leaf: leaf if hasattr(leaf, "dtype") else np.asarray(leaf), position)
+    array = lambda leaf: leaf if hasattr(leaf, "dtype") else np.asarray(leaf)
+    return in_order(position, jax.tree.map(array, position))
+
+
+def _shapes(layout: Layout) -> dict[str, tuple[int, ...]]:
+    return dict(zip(layout.names, layout.shapes, strict=True))
 
 
 def _leaves(layout: Layout) -> str:
     return ", ".join(f"{name}: {shape}" for name, shape in zip(layout.names, layout.shapes, strict=True))
 
 
+def _one(name: str, function: Callable, layout: Layout, data: PyTree, x: Float[Array, " n"], *key: Any) -> PyTree:
+    position, own = layout.unravel(x), () if data is None else (data,)
+    words = [*(["key"] if key else []), "position", *(["data"] if own else [])]
+    return called(name, f"({', '.join(words)})" if words[1:] else "of a position", function, *key, position, *own)
+
+
 @eqx.filter_jit
-def _each(name: str, function: Callable, layout: Layout, data: PyTree, x: Float[Array, "*draws n"]) -> PyTree:
-    """A function of every position; the leading axes of x stay in front."""
-    own, arguments = ((), "of a position") if data is None else ((data,), "(position, data)")
-    flat = x.reshape(-1, x.shape[-1])
-    values = jax.vmap(lambda row: called(name, arguments, function, layout.unravel(row), *own))(flat)
+def _each(
+    name: str, function: Callable, layout: Layout, data: PyTree, x: Float[Array, "*draws n"], *key: Any
+) -> PyTree:
+    """A function of every position; the leading axes of x, and of keys if there are any, stay in front."""
+    one = lambda row, *key: _one(name, function, layout, data, row, *key)
+    values = jax.vmap(one)(x.reshape(-1, x.shape[-1]), *(each.reshape(-1) for each in key))
     return jax.tree.map(lambda leaf: leaf.reshape(*x.shape[:-1], *leaf.shape[1:]), values)

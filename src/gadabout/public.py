@@ -33,7 +33,7 @@ from gadabout.algorithms import (
     split_hmc,
     ula,
 )
-from gadabout.api import RunStopped, predictive, resume, sample
+from gadabout.api import RunStopped, posterior_predictive, predictive, resume, sample
 from gadabout.diagnostics import diagnose
 from gadabout.driver import CheckpointError, Until
 from gadabout.factors import AbstractFactor
@@ -94,12 +94,13 @@ __all__ = [
     "mixture_walk",
     "monte_carlo",
     "nuts",
+    "posterior_predictive",
     "predictive",
     "proposals",
     "psgld",
     "ram",
-    "reprojected",
     "report",
+    "reprojected",
     "resume",
     "rwm",
     "sample",

@@ -1,5 +1,6 @@
 """A recipe's result: which kernel, which adaptation. The one place where the two meet."""
 
+from abc import abstractmethod
 from collections.abc import Callable
 from typing import Any
 
@@ -15,6 +16,7 @@ from gadabout.checks import check_function, check_whole, shown
 from gadabout.factors import AbstractFactor
 from gadabout.kernels import AbstractKernel, Transition
 from gadabout.kernels.base import AbstractInfo
+from gadabout.layout import Layout
 from gadabout.target import Target
 
 
@@ -35,6 +37,22 @@ class Learned(eqx.Module):
 def known_factor(learned: Learned | None) -> AbstractFactor | None:
     """The factor of the target's covariance, if it is known."""
     return None if learned is None else learned.factor
+
+
+class AbstractForLayout(eqx.Module):
+    """A part of a sampler that is said in terms of variables, which only the layout of positions can place."""
+
+    @abstractmethod
+    def for_layout(self, layout: Layout) -> Any:
+        """The part for positions of a layout; raises ValueError where its variables are not there."""
+
+
+def for_layout[T](tree: T, layout: Layout | None) -> T:
+    """A sampler, plan or kernel maker with all such parts placed; the same tree where there are none."""
+    special = lambda node: isinstance(node, AbstractForLayout)
+    if layout is None or not any(map(special, jax.tree.leaves(tree, is_leaf=special))):
+        return tree
+    return jax.tree.map(lambda node: node.for_layout(layout) if special(node) else node, tree, is_leaf=special)
 
 
 class State(eqx.Module):
@@ -111,7 +129,7 @@ class Sampler(eqx.Module):
                 "for one chain pass x[None, :]"
             )
         positions = jnp.asarray(positions, dtype=float)
-        kernel = self.kernel(positions.shape[1], learned)
+        kernel = for_layout(self, target.layout).kernel(positions.shape[1], learned)
         chains = jax.vmap(lambda x: kernel.init(x, target))(positions)
         return State(kernel, self.adaptation.init(kernel, chains), chains)
 

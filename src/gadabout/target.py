@@ -39,6 +39,8 @@ class Point(eqx.Module):
 class Target(eqx.Module):
     """A log density log π(x), known up to a constant, of a flat and unconstrained position x of shape (n,).
 
+    Where the layout has transforms, it is that of the user's position plus the logarithm of their Jacobian.
+
     Data are an argument and never a closure, so that other data of the same shape compile nothing anew. The function
     is traced once for all who call it with the same shapes.
 
@@ -58,7 +60,8 @@ class Target(eqx.Module):
         """log π(x), a scalar; raises LogDensityError while tracing where the user's function returns anything else."""
         value = _call(self.function, self.layout, x, self.data)
         check_scalar("logdensity", value)
-        return jnp.asarray(value).astype(x.dtype)
+        value = jnp.asarray(value).astype(x.dtype)
+        return value if self.layout is None or not self.layout.transforms else value + self.layout.log_jacobian(x)
 
     def unravel(self, x: Float[Array, " n"]) -> PyTree:
         """The user's position that x stands for."""
@@ -101,7 +104,8 @@ class _Conditional(eqx.Module):
 
     def __call__(self, block):
         block = block if self.layout is None else self.layout.ravel(block)
-        return self.whole.log_density(self.x.at[jnp.array(self.indices)].set(block))
+        value = self.whole.log_density(self.x.at[jnp.array(self.indices)].set(block))
+        return value if self.layout is None else value - self.layout.log_jacobian(block)  # it is added by the target
 
 
 @eqx.filter_jit

@@ -1,7 +1,8 @@
 """Samplers made of samplers: in a cycle, one at random, on a block of coordinates (lectures, "Composing kernels")."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
+import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 from jax.tree_util import Partial
@@ -11,7 +12,7 @@ from gadabout.adaptations import AbstractAdaptation, NoAdaptation, OfPart, Toget
 from gadabout.algorithms.recipe import recipe
 from gadabout.checks import check_array, check_truth, check_whole, shown
 from gadabout.kernels import Block, Cycle, Mix
-from gadabout.sampler import Sampler
+from gadabout.sampler import AbstractForLayout, Sampler, for_layout
 
 
 @recipe
@@ -54,28 +55,32 @@ def mix(*samplers: Sampler, weights: ArrayLike | None = None) -> Sampler:
 
 
 @recipe
-def block(sampler: Sampler, indices: Sequence[int], *, takes_discrete: bool = False) -> Sampler:
+def block(sampler: Sampler, indices: Sequence[int] | Sequence[str], *, takes_discrete: bool = False) -> Sampler:
     """A sampler on some coordinates, with the others held; for a `cycle` that moves them all.
 
     Args:
         sampler: a recipe's result, which learns as it does alone.
-        indices: which coordinates of the flat position, in which the leaves of a position lie one after another.
+        indices: the variables, by name, such as ["mu", "tau"]; or which coordinates of the flat position, in which the
+            leaves of a position lie one after another.
         takes_discrete: whether coordinates outside the block may be whole numbers. Those inside may if the sampler
             takes them.
 
     Raises:
-        ValueError: if the indices are not different whole numbers from 0 on.
+        ValueError: if the indices are not different names, or different whole numbers from 0 on.
     """
     _check("block", (sampler,))
     check_truth("takes_discrete", takes_discrete)
-    wanted = "different coordinates, counted from 0, at least one, such as [0, 2]"
+    wanted = "names of variables, or different coordinates, counted from 0, at least one, such as [0, 2]"
     listed = isinstance(indices, Iterable) and not isinstance(indices, str | bytes | dict)
     if not listed or getattr(indices, "ndim", 1) == 0:
         raise TypeError(f"indices must be {wanted}, got {shown(indices)}")
-    chosen = tuple(check_whole("indices", i, 0) for i in indices)
+    given = tuple(indices)
+    names = tuple(name for name in given if isinstance(name, str))
+    named = bool(names) and len(names) == len(given)
+    chosen = names if named else tuple(check_whole("indices", i, 0) for i in given)
     if not chosen or len(set(chosen)) < len(chosen):
         raise ValueError(f"indices must be {wanted}, got {shown(indices)}")
-    kernel = Partial(_block, sampler.make_kernel, indices=chosen)
+    kernel = _NamedBlock(sampler.make_kernel, names) if named else Partial(_block, sampler.make_kernel, indices=chosen)
     discrete = sampler.takes_discrete or takes_discrete
     return _of((sampler,), "block", kernel, OfPart(0, sampler.adaptation), discrete)
 
@@ -93,7 +98,7 @@ def _check(name: str, samplers: tuple[Sampler, ...]) -> None:
 def _of(
     samplers: tuple[Sampler, ...],
     name: str,
-    kernel: Partial,
+    kernel: Callable,
     adaptation: AbstractAdaptation,
     discrete: bool | None = None,
 ) -> Sampler:
@@ -131,3 +136,24 @@ def _mix(makers, weights, n, learned):
 
 def _block(make_kernel, n, learned, *, indices):
     return Block(make_kernel(len(indices), None), indices)
+
+
+class _NamedBlock(AbstractForLayout):
+    """A block whose coordinates are those of some variables."""
+
+    make_kernel: Callable
+    names: tuple[str, ...] = eqx.field(static=True)
+
+    def for_layout(self, layout):
+        if missing := [name for name in self.names if name not in layout.names]:
+            there = ", ".join(map(repr, layout.names))
+            raise ValueError(f"indices: there is no variable {missing[0]!r}; there are {there}")
+        starts = np.cumsum([0, *layout.sizes])
+        places = dict(zip(layout.names, zip(starts, layout.sizes, strict=False), strict=True))
+        chosen = tuple(int(places[name][0]) + i for name in self.names for i in range(places[name][1]))
+        return Partial(_block, for_layout(self.make_kernel, layout.part(chosen)), indices=chosen)
+
+    def __call__(self, n, learned):
+        raise ValueError(
+            f"indices {list(self.names)} are names of variables, but positions here have none; use numbers"
+        )

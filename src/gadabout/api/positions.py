@@ -13,7 +13,7 @@ from jaxtyping import Array, Float, Key, PyTree
 from gadabout.calls import called, check_call
 from gadabout.checks import shown
 from gadabout.driver import Starts
-from gadabout.layout import Layout, layout_of
+from gadabout.layout import Layout, in_order, shapes_of
 from gadabout.model import AbstractModel
 
 TRIES = 100
@@ -37,18 +37,50 @@ def starts_of(init: Any, init_per_chain: PyTree, model: AbstractModel, num_chain
                     f"init_per_chain must have a leading axis of num_chains = {num_chains} in every leaf, got the "
                     f"shape {leaf.shape}; pass one position as init"
                 )
-        layout = _checked(jax.tree.map(lambda leaf: leaf[0], positions), "init_per_chain", discrete)
-        return Starts(Partial(_given, jax.vmap(layout.ravel)(positions)), 1, layout)
-    if init is None or callable(init):
-        if init is not None:
-            check_call("init", "of a key", init, jax.random.key(0))
-        draw = model.start if init is None else init
-        like = called("init", "of a key", lambda key: jax.eval_shape(draw, key), jax.random.key(0))
-        layout = _checked(like, "init", discrete)
-        return Starts(Partial(_drawn, DrawnFrom(draw, layout)), TRIES, layout)
+        first = jax.tree.map(lambda leaf: leaf[0], positions)
+        layout = _layout(in_order(positions, first), "init_per_chain", model, discrete)
+        _check_constraints(positions, "init_per_chain", layout)
+        flat = jax.vmap(lambda position: layout.ravel(model.given(position)))(positions)
+        return Starts(Partial(_given, flat), 1, layout)
+    if init is None:
+        layout = _checked(_drawn_shapes(model.start), "init", model, discrete)
+        return Starts(Partial(_drawn, DrawnFrom(model.start, layout)), TRIES, layout)
+    if callable(init):
+        check_call("init", "of a key", init, jax.random.key(0))
+        layout = _layout(_drawn_shapes(init), "init", model, discrete)
+        return Starts(Partial(_drawn, DrawnFrom(init, layout, _giver(model))), TRIES, layout)
     position = _as_arrays("init", init)
-    layout = _checked(position, "init", discrete)
-    return Starts(Partial(_around, layout.ravel(position), jnp.asarray(layout.is_real)), TRIES, layout)
+    layout = _layout(position, "init", model, discrete)
+    _check_constraints(position, "init", layout)
+    return Starts(Partial(_around, layout.ravel(model.given(position)), jnp.asarray(layout.is_real)), TRIES, layout)
+
+
+def _drawn_shapes(draw: Callable) -> PyTree:
+    return called("init", "of a key", lambda key: shapes_of(draw, key), jax.random.key(0))
+
+
+def _layout(position: PyTree, argument: str, model: AbstractModel, discrete: bool) -> Layout:
+    """The layout of what a model makes of a user's position, given by its arrays or their shapes."""
+    like = position if _giver(model) is None else shapes_of(model.given, position)
+    return _checked(like, argument, model, discrete)
+
+
+def _check_constraints(position: PyTree, argument: str, layout: Layout) -> None:
+    """Raises ValueError where a position violates a constraint of the model's."""
+    leaves = [position[name] for name in layout.names] if layout.structure is None else jax.tree.leaves(position)
+    for name, leaf in zip(layout.names, leaves, strict=True):
+        transform = layout.transforms.get(name)
+        if transform is not None and not bool(jnp.all(transform.codomain(jnp.asarray(leaf, float)))):
+            raise ValueError(f"{argument}: {name!r} violates its constraint {_words(transform)}, got {shown(leaf)}")
+
+
+def _words(transform: Any) -> str:
+    return type(transform.codomain).__name__.strip("_")
+
+
+def _giver(model: AbstractModel) -> Callable | None:
+    """What a model makes of a user's position, None where that is the position itself."""
+    return None if type(model).given is AbstractModel.given else model.given
 
 
 class DrawnFrom(eqx.Module):
@@ -56,10 +88,12 @@ class DrawnFrom(eqx.Module):
 
     init: Callable = eqx.field(static=True)
     layout: Layout
+    given: Callable | None = eqx.field(static=True, default=None)
 
 
 def _drawn(draw: DrawnFrom, key: Key[Array, ""], chain: Array) -> Float[Array, " n"]:
-    return draw.layout.ravel(draw.init(key))
+    position = draw.init(key)
+    return draw.layout.ravel(position if draw.given is None else draw.given(position))
 
 
 def _given(positions: Float[Array, "chains n"], key: Key[Array, ""], chain: Array) -> Float[Array, " n"]:
@@ -92,12 +126,12 @@ def _as_arrays(argument: str, position: PyTree) -> PyTree:
         leaves, structure = jax.tree.flatten(position)
     except ValueError as error:  # of dicts whose keys have no order
         raise ValueError(f"{argument}: the keys of a dict must all be strings, got {shown(position)}") from error
-    return jax.tree.unflatten(structure, [array(leaf) for leaf in leaves])
+    return in_order(position, jax.tree.unflatten(structure, [array(leaf) for leaf in leaves]))
 
 
-def _checked(position: PyTree, argument: str, discrete: bool) -> Layout:
+def _checked(position: PyTree, argument: str, model: AbstractModel, discrete: bool) -> Layout:
     """The layout, if a result can hold its variables and the sampler moves the kinds of numbers that are in it."""
-    layout = layout_of(position, argument)
+    layout = model.layout_for(position, argument)
     dimensions = {
         f"{name}_dim_{i}" for name, shape in zip(layout.names, layout.shapes, strict=True) for i in range(len(shape))
     }

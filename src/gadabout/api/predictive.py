@@ -1,4 +1,4 @@
-"""The posterior predictive: p(y | x, θ) averaged over draws of θ."""
+"""The posterior predictive: draws of y given draws of θ, and p(y | x, θ) averaged over draws of θ."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -9,15 +9,63 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, PyTree
 
+from gadabout.api.flat import flat_draws, layout_from
 from gadabout.calls import numbers_from
 from gadabout.checks import check_array, check_function, check_truth, check_whole, shown
 from gadabout.diagnostics import positions
+from gadabout.model import AbstractModel
 
 if TYPE_CHECKING:
     import xarray as xr
 
 ROWS = 8_192
 """rows that go to the device at once"""
+
+
+AT_ONCE = 1_024
+"""draws of data that are made at once"""
+STREAM = 0x7072_6564
+"""what is folded into the seed for draws of data"""
+
+
+def posterior_predictive(tree: "xr.DataTree", model: AbstractModel, *, seed: int = 0) -> "xr.DataTree":
+    """One draw of data for each draw of a result, by the model's `predict`; `sample` puts it into its result itself.
+
+    For new data pass the model with these: `tree["predictions"] = posterior_predictive(tree, new_model)`. The key of
+    draw d of chain c is a function of the seed, c and d alone.
+
+    Args:
+        tree: a result of `sample`.
+        model: the model of the result, or one with other data and the same variables.
+        seed: an integer below 2³².
+
+    Raises:
+        ValueError, TypeError: if the model draws no data, or its variables are not those of the result.
+    """
+    import arviz_base
+
+    if not isinstance(model, AbstractModel) or not model.predicts:
+        raise TypeError(f"model must be one that draws data, such as a Model with `predict`, got {shown(model)}")
+    layout = model.layout or layout_from(tree, model, "tree")
+    model, x = model.laid_out(layout), flat_draws(tree, layout, "tree")
+    chains, draws = x.shape[:2]
+    key = jax.random.fold_in(jax.random.key(check_whole("seed", seed, 0, 2**32 - 1)), STREAM)
+    step, parts = min(draws, max(1, AT_ONCE // chains)), []
+    for first in range(0, draws, step):
+        rows = np.minimum(np.arange(first, first + step), draws - 1)  # no program for an odd last block
+        some = model.predictions(_keys(key, np.arange(chains), rows), jnp.asarray(x[:, rows]))
+        parts.append({name: np.asarray(values)[:, : draws - first] for name, values in some.items()})
+    values = {name: np.concatenate([part[name] for part in parts], 1) for name in parts[0]}
+    dims = {name: list(dims) for name, dims in model.dims.items() if name in values}
+    found = {"posterior_predictive": values}
+    tree = arviz_base.from_dict(found, dims=dims or None, coords=dict(model.coords) or None)
+    return tree.children["posterior_predictive"]
+
+
+@jax.jit
+def _keys(key: Array, chains: Array, draws: Array) -> Array:
+    each = lambda c, d: jax.random.fold_in(jax.random.fold_in(key, c), d)
+    return jax.vmap(lambda c: jax.vmap(lambda d: each(c, d))(draws))(chains)
 
 
 def predictive(

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gadabout.api.divergences import with_variables
+from gadabout.api.learned import learned_by_name
+from gadabout.api.predictive import posterior_predictive
 from gadabout.api.settings import settings_of
 from gadabout.api.troubles import all_frozen, few_starts, found_in_run
 from gadabout.api.verdict import as_tree, found_in_draws, judge
@@ -15,13 +17,13 @@ from gadabout.driver import Ending, Engine, Interrupted
 from gadabout.files import json_value
 from gadabout.findings import Finding, note
 from gadabout.model import AbstractModel
-from gadabout.sampler import theta_by_name
 from gadabout.store import ZarrSink
 
 if TYPE_CHECKING:
     import xarray as xr
 
-GROUPS = ("posterior", "sample_stats", "warmup_posterior", "warmup_sample_stats", "log_likelihood")
+GROUPS = ("posterior", "sample_stats", "warmup_posterior", "warmup_sample_stats", "unconstrained_posterior",
+          "log_likelihood")  # fmt: skip
 
 
 class RunStopped(RuntimeError):
@@ -35,14 +37,14 @@ class RunStopped(RuntimeError):
 def to_datatree(engine: Engine, ending: Ending, model: AbstractModel, attributes: dict[str, Any]) -> "xr.DataTree":
     """The groups of the sink, `learned` and `observed_data`, with the run's account in the attributes.
 
-    `learned` holds θ by its path in the kernel, with a leading chain axis where each chain learned its own;
-    `diagnostics` has R-hat and ESS of every variable, as groups of the same variables.
+    `learned` holds θ by its path in the kernel (see `learned_by_name`); `diagnostics` has R-hat and ESS of every
+    variable, as groups of the same variables; `posterior_predictive` is there where the model draws data.
     """
     import xarray as xr
 
     sink = engine.records.sink
     tree = _stored(engine, sink) if isinstance(sink, ZarrSink) else _in_memory(engine, model)
-    tree["learned"] = xr.DataTree(_learned(engine))
+    tree["learned"] = xr.DataTree(learned_by_name(engine, model))
     sampler, account = engine.sampler, engine.pipeline.account
     said = model.account(engine.pipeline.feed)
     tree.attrs = {
@@ -63,6 +65,8 @@ def to_datatree(engine: Engine, ending: Ending, model: AbstractModel, attributes
         "interrupted": isinstance(ending, Interrupted),
     }
     note(tree, _found(engine, ending, tree))
+    if model.predicts and "posterior" in tree.children and tree["posterior"].sizes["draw"]:
+        tree["posterior_predictive"] = posterior_predictive(tree, model, seed=attributes["seed"])
     if isinstance(sink, ZarrSink):
         _keep(tree, sink, model)
     return tree
@@ -107,7 +111,7 @@ def _keep(tree: "xr.DataTree", sink: ZarrSink, model: AbstractModel) -> None:
             groups = {"observed_data": dict(model.observed)}
             made = arviz_base.from_dict(groups, dims=dict(model.dims) or None, coords=dict(model.coords) or None)
             tree["observed_data"] = made["observed_data"]
-        sink.finish(tree, ("learned", "diagnostics", "observed_data"), json_value(tree.attrs))
+        sink.finish(tree, ("learned", "diagnostics", "observed_data", "posterior_predictive"), json_value(tree.attrs))
     except OSError as error:
         problem = f"the result could not be finished at {str(sink.path)!r}: {error}"
         note(tree, [Finding("not-saved", problem, "all draws are there; free some space, and resume the run")])
@@ -145,17 +149,3 @@ class Statistics(Mapping[str, np.ndarray]):
 
     def __len__(self):
         return len(self.variables)
-
-
-def _learned(engine: Engine) -> "xr.Dataset":
-    import xarray as xr
-
-    kernel = engine.settled()
-    if kernel is None:
-        return xr.Dataset()
-    per_chain, variables = not engine.settings.pooled and engine.settings.num_chains > 1, {}
-    for name, leaf in theta_by_name(kernel).items():
-        values, leading = (np.asarray(leaf), ["chain"]) if per_chain else (np.asarray(leaf)[0], [])
-        axes = [f"{name}_dim_{i}" for i in range(values.ndim - len(leading))]
-        variables[name] = ([*leading, *axes], values)
-    return xr.Dataset(variables)

@@ -29,7 +29,7 @@ from gadabout.driver import (
 )
 from gadabout.findings import category
 from gadabout.model import AbstractModel
-from gadabout.sampler import Learned
+from gadabout.sampler import Learned, for_layout
 from gadabout.schedule import Plan
 from gadabout.store import ZarrSink
 
@@ -58,6 +58,7 @@ def carry_out(
 
     Raises what `sample` raises. A store in which there is nothing yet is removed then.
     """
+    plan = for_layout(plan, model.layout)
     stored = sink if isinstance(sink, ZarrSink) else None
     observers: list[Callable[[Progress], object]] = [TextProgress()] if progress else []
     if callback is not None:

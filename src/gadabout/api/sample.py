@@ -9,10 +9,11 @@ from jaxtyping import PyTree
 
 from gadabout.algorithms import default
 from gadabout.api.checks import checked_model, checked_plan, selection
+from gadabout.api.flat import layout_from
 from gadabout.api.positions import starts_of
 from gadabout.api.running import carry_out
 from gadabout.api.stored import begin, check_destination
-from gadabout.api.warm import last_positions, layout_from, learned_from, suited
+from gadabout.api.warm import last_positions, learned_from, suited
 from gadabout.checks import check_function, check_one_of, check_truth, check_whole
 from gadabout.driver import (
     MemorySink,
@@ -22,7 +23,7 @@ from gadabout.driver import (
     Until,
 )
 from gadabout.model import AbstractModel
-from gadabout.sampler import Learned, Sampler
+from gadabout.sampler import Learned, Sampler, for_layout
 from gadabout.schedule import Plan
 
 if TYPE_CHECKING:
@@ -148,9 +149,11 @@ def _begin(
     if layout is None:
         given = init is not None or init_per_chain is not None
         layout = (
-            starts_of(init, init_per_chain, model, num_chains, discrete).layout if given else layout_from(warm_start)
+            starts_of(init, init_per_chain, model, num_chains, discrete).layout
+            if given
+            else layout_from(warm_start, model)
         )
-    learned = suited(learned_from(warm_start, layout), warm_start, plan)
+    learned = suited(learned_from(warm_start, layout), warm_start, for_layout(plan, layout))
     if init is None and init_per_chain is None:
         init_per_chain = last_positions(warm_start, layout, num_chains)
     starts = starts_of(init, init_per_chain, model, num_chains, discrete)

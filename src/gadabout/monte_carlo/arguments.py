@@ -133,7 +133,7 @@ def flat_start(
     Raises TypeError or ValueError as `sample` does.
     """
     layout = starts_of(init, None, model, 1, discrete=False).layout
-    position = model.start(key) if init is None else init(key) if callable(init) else init
+    position = model.start(key) if init is None else model.given(init(key) if callable(init) else init)
     model = model.laid_out(layout)
     check_density(model.target, layout.dim)
     return model, layout.ravel(position)

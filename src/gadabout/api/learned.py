@@ -1,0 +1,73 @@
+"""What a run has learned, θ, labelled by the variables that its numbers belong to."""
+
+from typing import TYPE_CHECKING
+
+import equinox as eqx
+import numpy as np
+
+from gadabout.api.verdict import names_of
+from gadabout.driver import Engine
+from gadabout.model import AbstractModel
+from gadabout.sampler import Sampler, theta_by_name
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+AXES = ("coordinate", "other_coordinate")
+"""the dimensions of what has a row, or a row and a column, for each coordinate"""
+
+
+def learned_by_name(engine: Engine, model: AbstractModel) -> "xr.Dataset":
+    """θ by its path in the kernel, with a leading chain axis where each chain learned its own.
+
+    Axes that count the coordinates of the flat, unconstrained position are called `coordinate` (and `other_coordinate`
+    for a second one), and labelled by variable, such as `mu`, `eta[Deerfield]`; all others are numbered.
+    """
+    import xarray as xr
+
+    kernel = engine.settled()
+    if kernel is None:
+        return xr.Dataset()
+    assert model.layout is not None
+    n, names = model.layout.dim, coordinate_names(model)
+    per_chain, variables = not engine.settings.pooled and engine.settings.num_chains > 1, {}
+    smaller, larger = (_shapes(engine.sampler, size) for size in (n, n + 1))
+    for name, leaf in theta_by_name(kernel).items():
+        values, leading = (np.asarray(leaf), ["chain"]) if per_chain else (np.asarray(leaf)[0], [])
+        shape = values.shape[len(leading) :]
+        ours = smaller.get(name) == shape and len(larger.get(name, ())) == len(shape)
+        grows = np.not_equal(shape, larger[name]) if ours else np.equal(shape, n)
+        counted, axes = iter(AXES), []
+        for i, (size, own) in enumerate(zip(shape, grows, strict=True)):
+            axes.append((next(counted, None) if own and size == n else None) or f"{name}_dim_{i}")
+        variables[name] = ([*leading, *axes], values)
+    used = {axis for axes, _ in variables.values() for axis in axes}
+    return xr.Dataset(variables, {axis: names for axis in AXES if axis in used})
+
+
+def coordinate_names(model: AbstractModel) -> list[str]:
+    """The names of the coordinates of the flat position, by the model's dims and coords where shapes allow it."""
+    import arviz_base
+
+    layout = model.layout
+    assert layout is not None
+    parts = dict(zip(layout.free_names, layout.split(np.zeros((1, 1, layout.dim))).values(), strict=True))
+    shapes = dict(zip(layout.free_names, layout.shapes, strict=True))
+    fits = lambda name, dims: (
+        len(dims) == len(shapes.get(name, ()))
+        and all(
+            len(model.coords[dim]) == size for dim, size in zip(dims, shapes[name], strict=True) if dim in model.coords
+        )
+    )
+    dims = {name: list(dims) for name, dims in model.dims.items() if name in parts and fits(name, dims)}
+    tree = arviz_base.from_dict({"posterior": parts}, dims=dims or None, coords=dict(model.coords) or None)
+    return names_of(tree["posterior"].to_dataset())
+
+
+def _shapes(sampler: Sampler, n: int) -> dict[str, tuple[int, ...]]:
+    """The shapes of what a sampler learns of n coordinates; nothing where it cannot be made for so many."""
+    try:
+        theta = eqx.filter_eval_shape(lambda: theta_by_name(sampler.make_kernel(n, None)))
+    except Exception:
+        return {}
+    return {name: leaf.shape for name, leaf in theta.items()}
