@@ -17,6 +17,7 @@ from gadabout.factors import AbstractFactor
 from gadabout.kernels import AbstractKernel, Transition
 from gadabout.kernels.base import AbstractInfo
 from gadabout.layout import Layout
+from gadabout.settings import as_table, settings_of
 from gadabout.target import Target
 
 
@@ -100,6 +101,10 @@ class Sampler(eqx.Module):
             remedy = "such as gadabout.adaptations.NoAdaptation()"
             raise TypeError(f"adaptation must be an AbstractAdaptation, {remedy}, got {shown(self.adaptation)}")
         check_whole("num_warmup", self.num_warmup, 0)
+
+    def _repr_html_(self) -> str:
+        """In a notebook: its settings with their values."""
+        return as_table(self.name, {"num_warmup": self.num_warmup, "exact": self.exact} | settings_of(self))
 
     @property
     def adaptation_ends(self) -> str:

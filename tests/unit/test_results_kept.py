@@ -11,7 +11,7 @@ import xarray as xr
 from typer.testing import CliRunner
 
 import gadabout as gad
-from gadabout.api.settings import settings_of
+from gadabout.settings import settings_of
 from gadabout.cli.app import app
 from gadabout.cli.errors import FAILED
 

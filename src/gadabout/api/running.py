@@ -24,8 +24,8 @@ from gadabout.driver import (
     Records,
     Settings,
     Starts,
-    TextProgress,
     deferred_interrupt,
+    display,
 )
 from gadabout.findings import category
 from gadabout.model import AbstractModel
@@ -60,7 +60,7 @@ def carry_out(
     """
     plan = for_layout(plan, model.layout)
     stored = sink if isinstance(sink, ZarrSink) else None
-    observers: list[Callable[[Progress], object]] = [TextProgress()] if progress else []
+    observers: list[Callable[[Progress], object]] = [display()] if progress else []
     if callback is not None:
         observers.append(callback)
     if stored is not None:

@@ -19,7 +19,6 @@ from jaxtyping import PyTree
 from gadabout.algorithms.recipe import call_of, rebuilt
 from gadabout.api.checks import checked_model, checked_plan
 from gadabout.api.running import settings_as_told
-from gadabout.api.settings import settings_of
 from gadabout.checks import shown
 from gadabout.driver import Settings, Starts, Until, log_densities
 from gadabout.factors import Cholesky, Diagonal
@@ -28,6 +27,7 @@ from gadabout.layout import Layout
 from gadabout.model import AbstractModel
 from gadabout.sampler import Learned, Sampler
 from gadabout.schedule import Plan
+from gadabout.settings import settings_of
 from gadabout.store import Manifest, StoreError, ZarrSink, digest, layout_from_json, layout_to_json
 from gadabout.store.arrays import HIDDEN
 from gadabout.store.checkpoints import read_arrays, write_arrays

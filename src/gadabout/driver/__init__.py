@@ -5,6 +5,7 @@ from gadabout.driver.ending import Completed, Ending, Failed, Interrupted, Satis
 from gadabout.driver.engine import Engine
 from gadabout.driver.interrupt import deferred_interrupt
 from gadabout.driver.loop import POSITION
+from gadabout.driver.notebook import NotebookProgress, display
 from gadabout.driver.pipeline import Settings
 from gadabout.driver.progress import Pace, Progress, TextProgress
 from gadabout.driver.records import Records
@@ -26,6 +27,7 @@ __all__ = [
     "Failed",
     "Interrupted",
     "MemorySink",
+    "NotebookProgress",
     "Pace",
     "Progress",
     "Records",
@@ -38,5 +40,6 @@ __all__ = [
     "check_memory",
     "deferred_interrupt",
     "derivatives_needed",
+    "display",
     "log_densities",
 ]

@@ -1,5 +1,7 @@
 """The stages of a run, one after another."""
 
+from html import escape
+
 import equinox as eqx
 
 from gadabout.checks import check_finite, check_whole, shown
@@ -43,6 +45,15 @@ class Plan(eqx.Module):
         shares = [check_finite("stages: a share of warm-up", kind.share) for kind in warm]
         if any(share < 0 for share in shares) or (shares and abs(sum(shares) - 1) > 1e-9):
             raise ValueError(f"stages: the shares of warm-up must be at least 0 and sum to 1, got {shares}")
+
+    def _repr_html_(self) -> str:
+        """In a notebook: its stages in their order, each with the settings of the samplers that may run in it."""
+        stages = [
+            f"{type(stage.alternatives[0]).__name__}{''.join(one._repr_html_() for one in stage.samplers)}"
+            for stage in self.stages
+        ]
+        listed = "".join(f"<li>{stage}</li>" for stage in stages).replace("<details open>", "<details>")
+        return f"<b>{escape(self.name)}</b>, {self.num_chains} chains<ol>{listed}</ol>"
 
     @property
     def samplers(self) -> tuple[Sampler, ...]:

@@ -1,15 +1,15 @@
-"""A sampler's settings as plain numbers, words and lists, which JSON, Zarr stores and programs can read."""
+"""A sampler's settings as plain numbers, words and lists, which JSON, Zarr stores, programs and notebooks can show."""
 
 import functools
 import math
+from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
+from html import escape
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-
-from gadabout.sampler import Sampler
 
 LONGEST = 16
 """numbers of an array that are told; of a longer one type and shape, such as `float64[100, 100]`"""
@@ -18,7 +18,7 @@ LENSES = "where"
 """the field that says where in a kernel something is: code, and no setting"""
 
 
-def settings_of(sampler: Sampler) -> dict[str, Any]:
+def settings_of(sampler: Any) -> dict[str, Any]:
     """All settings by their path, such as `adaptation.target_acceptance`: numbers, words, lists of them, and None.
 
     `kernel` leads to what the kernel is built from, where None stands for a default that depends on n. A path that
@@ -70,3 +70,11 @@ def _plain(value: Any) -> Any:
         return value
     name = getattr(value, "__qualname__", type(value).__qualname__)
     return f"{getattr(value, '__module__', type(value).__module__)}.{name}"
+
+
+def as_table(title: str, settings: Mapping[str, Any]) -> str:
+    """Settings as a table of HTML, which opens on a click; those left to a default (None) are left out."""
+    told = {escape(str(name)): escape(str(value)) for name, value in settings.items() if value is not None}
+    left = "<td style='text-align:left'>"
+    rows = "".join(f"<tr>{left}{name}</td>{left}{value}</td></tr>" for name, value in told.items())
+    return f"<details open><summary><b>{escape(title)}</b></summary><table>{rows}</table></details>"
