@@ -10,7 +10,7 @@ import numpy as np
 from gadabout.api.divergences import with_variables
 from gadabout.api.learned import learned_by_name
 from gadabout.api.predictive import posterior_predictive
-from gadabout.api.troubles import all_frozen, few_starts, found_in_run, unsettled
+from gadabout.api.troubles import all_frozen, few_starts, found_in_run
 from gadabout.api.verdict import as_tree, found_in_draws, judge
 from gadabout.driver import Ending, Engine, Interrupted
 from gadabout.files import json_value
