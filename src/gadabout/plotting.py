@@ -11,6 +11,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure, SubFigure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.ticker import MaxNLocator
+from scipy.stats import kstwobign, rankdata
 
 from gadabout.files import whole_file
 
@@ -28,6 +29,7 @@ __all__ = [
     "data_uri",
     "heading",
     "note",
+    "ranks",
     "save",
     "thin",
     "tidy",
@@ -39,6 +41,10 @@ OURS, TRUTH, SECOND, MUTED = "#0072B2", "#009E73", "#D55E00", "#888888"
 CHAIN_COLOURS = (OURS, "#E69F00", TRUTH, "#CC79A7", "#56B4E9", SECOND, "#8C6D1F", "#333333")
 """The same for chains, with yellow made darker."""
 MAX_POINTS = 4_000
+CHANCE = 0.01
+"""how often the band of the ranks is left by any chain, where chains agree"""
+GRID = 201
+"""ranks at which the chains' distributions are drawn"""
 
 
 def canvas(width: float, height: float, gap: float = 0.07) -> Figure:
@@ -98,3 +104,22 @@ def thin(values: np.ndarray, most: int = MAX_POINTS) -> tuple[np.ndarray, np.nda
     """The indices of at most `most` evenly spaced values along the first axis, and the values there."""
     index = np.arange(0, len(values), -(-len(values) // most) or 1)
     return index, values[index]
+
+
+def ranks(axes: Axes, draws: np.ndarray, within: float, every: int = 1) -> None:
+    """How far the ranks of each chain's draws among all draws (chain, draw) are from uniform: their distribution minus
+    its line, of one chain in `every`.
+
+    The band is Kolmogorov's, for as many independent draws as the chains' own ESS, `within` in all, which one of C
+    chains leaves by chance with the probability CHANCE.
+    """
+    chains, count = draws.shape
+    ranked = rankdata(draws).reshape(draws.shape) / (draws.size + 1)
+    grid = np.linspace(0, 1, GRID)
+    for number, own in enumerate(ranked[::every]):
+        below = np.searchsorted(np.sort(own), grid, side="right") / count
+        axes.plot(grid, below - grid, color=CHAIN_COLOURS[number % len(CHAIN_COLOURS)], linewidth=0.8)
+    if np.isfinite(within) and chains > 1:
+        half = kstwobign.isf(CHANCE / chains) / np.sqrt(max(within / chains, 1.0)) * np.sqrt((chains - 1) / chains)
+        axes.fill_between([0, 1], -half, half, color=MUTED, alpha=0.25, linewidth=0)
+    axes.set_xlim(0, 1)

@@ -1,5 +1,6 @@
 """The page of a run: what stands on it, that it needs nothing else, and how much of a run it looks at."""
 
+import itertools
 import re
 import shutil
 import warnings
@@ -14,6 +15,9 @@ from typer.testing import CliRunner
 
 import gadabout as gad
 from gadabout.cli.app import app
+from gadabout.cli.plot import draw
+from gadabout.cli.report import each_chain
+from gadabout.cli.summary import summarise
 from gadabout.reporting import pictures, reading, report
 
 NASTY = "slope <b>&$x$"
@@ -149,6 +153,19 @@ def test_ranks_leave_the_band_where_a_chain_lies_apart():
 
     assert sum(leave(wide_tree(20))) <= 1
     assert all(leave(wide_tree(5, shift=0.5)))
+
+
+def test_the_terminal_and_the_plot_show_every_chain(runs):
+    _, tree = runs
+    rates = tree["sample_stats"]["acceptance_rate"].values.mean(1)
+    (line,) = each_chain(tree, 80)
+    assert [float(rate) for rate in line.split()[2:]] == pytest.approx(rates, abs=0.0051)
+    assert each_chain(tree, len(line) - 1) == []
+    summary = summarise(tree)
+    last = draw(tree, summary, "mine", None).axes[-4:]
+    trace, ranks = next((a, b) for a, b in itertools.pairwise(last) if a.get_xlabel() == "draw")
+    assert trace.get_ylabel() == summary.names[summary.worst(1)[0]]
+    assert (len(trace.lines), len(ranks.lines), ranks.get_xlim()) == (4, 4, (0, 1))
 
 
 def test_the_command_writes_beside_the_store_and_refuses_what_it_cannot_replace(runs, tmp_path):

@@ -6,7 +6,7 @@ import numpy as np
 import xarray as xr
 
 from gadabout.cli.summary import Summary
-from gadabout.plotting import CHAIN_COLOURS, OURS, SECOND, Axes, SubFigure, heading, thin, tidy
+from gadabout.plotting import CHAIN_COLOURS, OURS, SECOND, Axes, SubFigure, heading, ranks, thin, tidy
 
 WARMUP_SHADE = "#EEEEEE"
 ACCEPTANCE_COLOUR, LEARNED_COLOUR = OURS, SECOND
@@ -77,22 +77,21 @@ def _learned(axes: Axes, tree: xr.DataTree, group: str) -> str:
 
 
 def worst_coordinate(panel: SubFigure, summary: Summary) -> None:
-    """Trace and density, chain by chain, of the coordinate with the smallest bulk ESS."""
+    """Trace and ranks, chain by chain, of the coordinate with the smallest bulk ESS."""
     i = int(summary.worst(1)[0])
     x = summary.draws[:, :, i]
-    trace, density = panel.subplots(1, 2, sharey=True, gridspec_kw={"width_ratios": (4, 1), "wspace": 0.02})
-    _chains(trace, x, 1)
-    edges = np.histogram_bin_edges(x[np.isfinite(x)], bins=int(np.clip(x.shape[1] // 25, 5, 30)))
-    for chain, colour in zip(x, _colours(len(x)), strict=True):
-        heights, _ = np.histogram(chain, edges)
-        density.stairs(heights, edges, orientation="horizontal", color=colour, linewidth=1)
-    trace.set_xlabel("draw", fontsize=8)
-    trace.set_ylabel(summary.names[i], fontsize=8, parse_math=False)
-    density.set_xlabel("density", fontsize=8)
-    tidy(trace, density, across=5)
-    density.set_xticks([])
+    several = len(x) > 1 and x.shape[1] > 3
+    row = panel.subplots(1, 1 + several, squeeze=False, gridspec_kw={"width_ratios": (3, 2)[: 1 + several]})[0]
+    _chains(row[0], x, summary.spacing)
+    row[0].set_xlabel("draw", fontsize=8)
+    row[0].set_ylabel(summary.names[i], fontsize=8, parse_math=False)
+    if several:
+        ranks(row[1], x, float(summary.within[i]))
+        row[1].set_xlabel("rank among all draws, as a share", fontsize=8)
+        heading(row[1], "Ranks less uniform; grey: by chance")
+    tidy(*row)
     ess = summary.ess["bulk"][i]
-    heading(trace, f"{summary.names[i]}, the smallest bulk ESS{f' ({ess:,.0f})' if np.isfinite(ess) else ''}")
+    heading(row[0], f"{summary.names[i]}, the smallest bulk ESS{f' ({ess:,.0f})' if np.isfinite(ess) else ''}")
 
 
 def intervals(panel: SubFigure, summary: Summary) -> None:

@@ -13,6 +13,7 @@ from gadabout.api.verdict import ess_needed, rhat_limit
 from gadabout.cli.errors import one_line
 from gadabout.cli.progress import duration
 from gadabout.cli.summary import Summary, spread
+from gadabout.reporting.reading import means
 
 MAX_ROWS = 12
 PLAIN_WIDTH = 100
@@ -25,7 +26,7 @@ def show(tree: xr.DataTree, summary: Summary, target: str, notes: Sequence[str])
         console.width = PLAIN_WIDTH
     if summary.draws.shape[1]:
         console.print(table(summary, f"{target}, {tree.attrs['sampler']}"))
-        for line in totals(tree, summary):
+        for line in [*totals(tree, summary), *each_chain(tree, console.width)]:
             console.print(line, soft_wrap=not console.is_terminal)
     for warning in told(tree, notes):
         console.print(f"[yellow]warning: {escape(warning)}[/]", soft_wrap=not console.is_terminal)
@@ -87,6 +88,15 @@ def totals(tree: xr.DataTree, summary: Summary) -> list[str]:
         *([f"draws by {tree.attrs['choice']['why']}"] if "why" in tree.attrs.get("choice", {}) else []),
         *([f"--until is met after {summary.num_draws:,} draws of each chain"] if early else []),
     ]
+
+
+def each_chain(tree: xr.DataTree, width: int) -> list[str]:
+    """A line with the acceptance rate of each chain, where there are several and room for all of them."""
+    rates = means(tree, "sample_stats", "acceptance_rate")
+    if rates is None or len(rates) < 2:
+        return []
+    line = "chains accept " + " ".join(f"{rate:.2f}".removeprefix("0") for rate in rates)
+    return [line] if len(line) <= width else []
 
 
 def told(tree: xr.DataTree, notes: Sequence[str]) -> list[str]:

@@ -1,20 +1,16 @@
 """The pictures of the page, each a small figure of its own: a telephone shows them one below the other."""
 
 import numpy as np
-from scipy.stats import kstwobign, rankdata
 
+from gadabout import plotting
 from gadabout.api.verdict import ess_needed
 from gadabout.diagnostics import judged
 from gadabout.plotting import CHAIN_COLOURS, MUTED, OURS, Axes, Figure, canvas, tidy
 from gadabout.reporting.reading import MOST_CHAINS, MOST_POINTS, Draws, every
 
 WIDTH, HEIGHT = 5.2, 2.3
-CHANCE = 0.01
-"""how often the band of the ranks is left by any chain, where chains agree"""
 STEPS = 12
 """numbers of draws at which the ESS is computed"""
-GRID = 201
-"""ranks at which the chains' distributions are drawn"""
 MOST_LABELLED, LONGEST = 16, 16
 
 
@@ -38,24 +34,10 @@ def coordinate(draws: Draws, i: int) -> Figure:
 
 
 def ranks(draws: Draws, i: int) -> Figure:
-    """How far the ranks of each chain's draws among all draws are from uniform: their distribution minus its line.
-
-    The band is Kolmogorov's, for as many independent draws as the chains' own ESS, which one of C chains leaves by
-    chance with the probability CHANCE.
-    """
+    """The ranks of each chain's draws of one shown coordinate among all of them (see `plotting.ranks`)."""
     figure, axes = _empty()
     x = draws.values[:, :, i]
-    ranked = rankdata(x).reshape(x.shape) / (x.size + 1)
-    chosen = range(0, len(x), every(len(x), MOST_CHAINS))
-    grid = np.linspace(0, 1, GRID)
-    for number, c in enumerate(chosen):
-        below = np.searchsorted(np.sort(ranked[c]), grid, side="right") / x.shape[1]
-        axes.plot(grid, below - grid, color=CHAIN_COLOURS[number % len(CHAIN_COLOURS)], linewidth=0.8)
-    ess = min(draws.within[draws.shown[i]] / len(x), draws.num_draws)
-    if np.isfinite(ess) and len(x) > 1:
-        half = kstwobign.isf(CHANCE / len(x)) / np.sqrt(max(ess, 1.0)) * np.sqrt((len(x) - 1) / len(x))
-        axes.fill_between([0, 1], -half, half, color=MUTED, alpha=0.25, linewidth=0)
-    axes.set_xlim(0, 1)
+    plotting.ranks(axes, x, float(draws.within[draws.shown[i]]), every(len(x), MOST_CHAINS))
     return _labelled(figure, axes, "rank among all draws, as a share", "difference from uniform")
 
 
