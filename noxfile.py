@@ -11,7 +11,7 @@ import nox
 nox.options.default_venv_backend = "uv|venv"
 nox.options.sessions = ["oldest", "newest", "wheel", "docs"]
 
-SMALL = ["test_public_names", "test_sample", "test_store", "test_results_kept", "test_report", "test_factors"]
+SMALL = ["test_public_names", "test_sample", "test_store", "test_results_kept", "test_report", "test_notebook"]
 SMALL_TESTS = [f"tests/unit/{name}.py" for name in SMALL]
 
 
