@@ -364,8 +364,16 @@ def test_an_interrupted_run_ends_with_its_figures(tmp_path, monkeypatch):
 
     import gadabout
 
+    pressed = []
+
+    def press(progress):
+        if not pressed:
+            pressed.append(progress)
+            os.kill(os.getpid(), signal.SIGINT)
+
     def interrupted(*arguments, callback, **settings):
-        return original(*arguments, callback=lambda _: os.kill(os.getpid(), signal.SIGINT), **settings)
+        pressed.clear()
+        return original(*arguments, callback=press, **settings)
 
     original = gadabout.sample
     monkeypatch.setattr(gadabout, "sample", interrupted)

@@ -5,11 +5,13 @@ Draws are simulated, so that nothing is compiled and the truth is known. The lim
 
 import json
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 import xarray as xr
 from scipy.signal import lfilter
 
+import gadabout as gad
 from gadabout.api.troubles import coarse, few_starts, found_in_run
 from gadabout.api.verdict import MOST_JUDGED, as_tree, found_in_draws, judge
 from gadabout.driver import Completed, Failed, Interrupted, Until
@@ -236,7 +238,7 @@ def test_records_are_plain():
         "figure": None,
         "limit": 1.5,
     }
-    assert {"rhat", "halves", "ess", "few-draws", "acceptance"} == DIAGNOSTICS
+    assert {"rhat", "halves", "ess", "few-draws", "acceptance", "unsettled"} == DIAGNOSTICS
 
 
 def test_log_densities_that_are_too_large_for_their_type():
@@ -256,3 +258,11 @@ def test_log_densities_that_are_too_large_for_their_type():
 def test_chains_that_began_where_others_stood(distinct, chains, told):
     found = few_starts(distinct, chains)
     assert [(one.kind, one.figure) for one in found] == ([("starts", float(distinct))] if told else [])
+
+
+
+@pytest.mark.parametrize(("num_warmup", "told"), [(20, ["unsettled"]), (1_000, [])])
+def test_a_fit_that_still_changed_is_told(num_warmup, told):
+    logdensity = lambda x: -0.5 * jnp.sum((x / jnp.arange(1.0, 11.0) ** 2) ** 2)
+    tree = gad.sample(logdensity, jnp.zeros(10), num_warmup=num_warmup, num_draws=200, progress=False)
+    assert [record["kind"] for record in tree.attrs["findings"]] == told

@@ -10,7 +10,7 @@ import numpy as np
 from gadabout.api.divergences import with_variables
 from gadabout.api.learned import learned_by_name
 from gadabout.api.predictive import posterior_predictive
-from gadabout.api.troubles import all_frozen, few_starts, found_in_run
+from gadabout.api.troubles import all_frozen, few_starts, found_in_run, unsettled
 from gadabout.api.verdict import as_tree, found_in_draws, judge
 from gadabout.driver import Ending, Engine, Interrupted
 from gadabout.files import json_value
@@ -124,7 +124,7 @@ def _found(engine: Engine, ending: Ending, tree: "xr.DataTree") -> list[Finding]
     draws = kept[0] if kept else engine.settings.num_draws  # where only warm-up was to be recorded
     stats = Statistics(tree)
     found = found_in_run(ending, engine.settings.until, draws, stats, engine.verdict())
-    found += few_starts(engine.evidence.get("distinct_starts"), engine.settings.num_chains)
+    found += few_starts(engine.evidence.get("distinct_starts"), engine.settings.num_chains) + unsettled(engine.evidence)
     if posterior is None or not draws:
         return found
     dataset = posterior.to_dataset()

@@ -134,6 +134,14 @@ def few_starts(distinct: int | None, chains: int) -> list[Finding]:
     return [Finding("starts", problem, remedy, figure=float(distinct), limit=float(min(chains, FEWEST_STARTS)))]
 
 
+def unsettled(choice: Mapping[str, Any]) -> list[Finding]:
+    """A fit that still changed when its share of warm-up was over, where what was chosen rests on it."""
+    if choice.get("settled", True) or choice.get("move") in (None, "nuts"):
+        return []
+    problem = "the Gaussian that moves are fitted to still changed when its share of warm-up was over"
+    return [Finding("unsettled", problem, "use more num_warmup, or default(move='nuts')")]
+
+
 def off_aim(stats: Mapping[str, np.ndarray], learned: Mapping[str, np.ndarray]) -> list[Finding]:
     """Acceptance far from the aim that the proposal was learned by; chains that stood still are left aside.
 

@@ -11,6 +11,7 @@ import numpy as np
 from gadabout.driver import loop
 from gadabout.driver.descend import MOST_TURNS, Landing, land
 from gadabout.driver.pipeline import Segment
+from gadabout.driver.programs import ready
 from gadabout.driver.scout import MOST_COORDINATES, SCOUTS, look_round, send_out
 from gadabout.factors import FactorKind
 from gadabout.sampler import Learned, Sampler
@@ -29,10 +30,10 @@ def descend(services: "Services", warm: Warm, kind: FactorKind) -> Warm:
     """The warm state with chains in the typical set, and a first Gaussian."""
     positions: Any = warm.positions if warm.positions is not None else services.search(warm).positions
     key, pipeline = jax.random.fold_in(services.start_key, 0), services.pipeline
-    descent = lambda turns: jax.block_until_ready(land(services.target, positions, key, kind, jnp.asarray(turns)))
-    descent(0)
+    walk = services.target, positions, key, kind, jnp.asarray(MOST_TURNS)
+    ready([land.ahead(*walk), *([send_out.ahead(*_scouts(services, positions))] if _may_scout(services) else [])])
     pipeline.clock("compile")
-    landing = descent(MOST_TURNS)
+    landing = jax.block_until_ready(land(*walk))
     pipeline.clock("warmup")
     pipeline.add_aside(0, int(landing.evaluations))
     services.note({"distinct_starts": int(landing.distinct)})
@@ -45,25 +46,34 @@ def _elsewhere(services: "Services", starts: Any, landing: Landing) -> Any:
 
     None is sent where the user says where each chain starts, nor where the log density looks concave.
     """
-    chains, n = starts.shape
-    if services.starts.tries == 1 or chains == 1 or n > MOST_COORDINATES:
+    if not _may_scout(services):
         return landing.positions
-    pipeline = services.pipeline
-    scouts = send_out(services.target, starts, jax.random.fold_in(services.start_key, 1))
+    pipeline, chains = services.pipeline, len(starts)
+    scouts = send_out(*_scouts(services, starts))
     pipeline.add_aside(0, (SCOUTS + 1) * chains)
     if not scouts.convex:
         return landing.positions
     assert landing.learned.factor is not None
-    known = services.target, scouts.starts, landing.positions, landing.learned.factor
-    jax.block_until_ready(look_round(*known, jnp.asarray(0)))
+    known = services.target, scouts.starts, landing.positions, landing.learned.factor, jnp.asarray(MOST_TURNS)
+    ready([look_round.ahead(*known)])
     pipeline.clock("compile")
-    report = look_round(*known, jnp.asarray(MOST_TURNS))
+    report = look_round(*known)
     elsewhere = np.flatnonzero(report.elsewhere)[: chains // 2]
     pipeline.clock("warmup")
     pipeline.add_aside(0, int(report.evaluations))
     services.note({"started_elsewhere": len(elsewhere)})
     moved = 2 * np.arange(len(elsewhere)) + 1
     return landing.positions.at[moved].set(report.positions[elsewhere])
+
+
+def _may_scout(services: "Services") -> bool:
+    several = services.settings.num_chains > 1 and services.starts.tries > 1
+    return several and services.starts.layout.dim <= MOST_COORDINATES
+
+
+def _scouts(services: "Services", starts: Any) -> tuple:
+    """What `send_out` is called with."""
+    return services.target, starts, jax.random.fold_in(services.start_key, 1)
 
 
 def trial(services: "Services", sampler: Sampler, warm: Warm, num_iterations: int) -> tuple[Warm, np.ndarray, float]:
@@ -86,8 +96,7 @@ def look(
     offered = loop.shapes(drawing, services.target, run, False)
     judged = [name for name in JUDGED if name in offered]  # whatever is recorded, the same is looked at
     fields = tuple(dict.fromkeys((*recorded, *judged)))  # the program that draws, mostly
-    segment = Segment("choose", 0, 0, 0, False, True)
-    run, _ = services.pipeline.send(drawing, run, segment, 0, fields, 1)
+    ready([services.pipeline.ahead(drawing, run, False, fields)])
     services.pipeline.clock("compile")
     run, seen = _ahead(services, drawing, run, num_iterations, False, fields)
     services.pipeline.clock("warmup")

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future
 from dataclasses import replace
 
 import equinox as eqx
@@ -13,7 +14,8 @@ from jaxtyping import Array, Key, PyTree
 from gadabout.driver import loop
 from gadabout.driver.checkpoint import Account, Checkpoint, CheckpointError, Cursor, take
 from gadabout.driver.ending import Completed, Ending, Failed, Interrupted, Satisfied
-from gadabout.driver.pipeline import Pipeline, Segment, Settings
+from gadabout.driver.pipeline import Pipeline, Settings
+from gadabout.driver.programs import import_ahead, ready
 from gadabout.driver.progress import Progress
 from gadabout.driver.records import Records
 from gadabout.driver.search import Starts
@@ -70,6 +72,7 @@ class Engine(Services):
         if checkpoint is not None:
             self._restore(checkpoint)
         elif self.progress is None:
+            import_ahead("arviz_stats")  # judges, stop rules and results ask for it, a second later
             self.check_memory()
             self.progress = self.plan.stages[0].begin(self, self.first())
         cut = False
@@ -170,26 +173,25 @@ class Engine(Services):
         self.progress = jax.tree.map(lay, progress, is_leaf=is_run)
 
     def _compile(self) -> None:
-        """Compiles what a stage will run, and those after it with its sampler, without moving a chain."""
+        """Compiles, side by side, what a stage will run, and those after it with its sampler."""
         if isinstance(self.progress, loop.Run):
-            sampler = self._acting().samplers[0]
+            sampler, compiling = self._acting().samplers[0], []
             later = [one for stage in self.plan.stages[self.stage + 1 :] for one in stage.samplers]
             if isinstance(self._acting(), Learn):
-                self._compile_one(sampler, adapt=True, warmup=True)
+                compiling.append(self._compile_one(sampler, adapt=True, warmup=True))
                 if sampler.adaptation.finishes:
-                    nothing = jax.tree.map(jnp.zeros_like, sampler.adaptation.ending(1, 1))
-                    self.progress = self.end_window(sampler, self.progress, nothing)
+                    compiling.append(loop.end_window.ahead(sampler, self.progress, sampler.adaptation.ending(1, 1)))
             if not isinstance(self._acting(), Learn) or any(one is sampler for one in later):
-                self._compile_one(sampler.drawing(), adapt=sampler.adaptation.continues, warmup=False)
-            jax.block_until_ready(self.progress)
+                drawing = sampler.drawing()
+                compiling.append(self._compile_one(drawing, adapt=sampler.adaptation.continues, warmup=False))
+            ready(compiling)
         self.pipeline.clock("compile")
 
-    def _compile_one(self, sampler: Sampler, *, adapt: bool, warmup: bool) -> None:
+    def _compile_one(self, sampler: Sampler, *, adapt: bool, warmup: bool) -> Future:
         recorded = self.records.shapes(sampler, self.target, self.progress, adapt, warmup)
         argument, wanted = ("num_warmup", self.settings.num_warmup) if warmup else ("num_draws", self.num_draws)
         self.records.check_memory(recorded, wanted // self.thinning if warmup else wanted, argument)
-        segment = Segment("", 0, 0, 0, adapt, warmup)
-        self.progress, _ = self.pipeline.send(sampler, self.progress, segment, 0, tuple(recorded))
+        return self.pipeline.ahead(sampler, self.progress, adapt, tuple(recorded))
 
     def _reason_to_end(self) -> Ending | None:
         """Why the run ends here, all records stored; None if it goes on."""

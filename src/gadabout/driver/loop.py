@@ -1,5 +1,6 @@
 """The programs of a run: its start, the chunk that advances all chains, the ends of windows, what is handed over."""
 
+from concurrent.futures import Future
 from functools import partial
 from typing import Any
 
@@ -11,7 +12,7 @@ from jax.sharding import PartitionSpec as P
 from jaxtyping import Array, Bool, Float, Int, Key, PyTree, UInt
 
 from gadabout.adaptations import PerChain, Pool
-from gadabout.driver.programs import program
+from gadabout.driver.programs import Program, program
 from gadabout.kernels import AbstractKernel
 from gadabout.sampler import Sampler, State
 from gadabout.schedule import Warm
@@ -132,13 +133,32 @@ def advance(
 
     Returns the run, the buffers of shape (capacity, pools, chains, ...) and the tally. Of the first draw in the buffers
     `offset` iterations were made before; a draw is whole once `thinning` are. Neither of the three numbers compiles
-    anything anew, and a length of 0 compiles without moving a chain. Iteration i of the chunk sees the i-th of
+    anything anew. Iteration i of the chunk sees the i-th of
     `batches`, if there are any. `optimised` asks for all of the compiler's optimisations. With a mesh the chains lie
     over its devices, which talk to each other in `Pool` alone.
     """
     counts = jnp.asarray([length, thinning, offset])
-    advance = _advance.optimised if optimised else _advance  # pyright: ignore
-    return advance((sampler, target, adapt, fields, batches, mesh), run, counts)
+    return _optimised(_advance, optimised)((sampler, target, adapt, fields, batches, mesh), run, counts)
+
+
+def advance_ahead(
+    sampler: Sampler,
+    target: Target,
+    run: Run,
+    adapt: bool,
+    fields: tuple[str, ...],
+    *,
+    batches: Any = None,
+    mesh: Mesh | None = None,
+    optimised: bool = False,
+) -> Future:
+    """Compiles what `advance` will run, in another thread."""
+    fixed = (sampler, target, adapt, fields, batches, mesh)
+    return _optimised(_advance, optimised).ahead(fixed, run, jnp.asarray([0, 1, 0]))
+
+
+def _optimised(program: Program, fully: bool) -> Program:
+    return program.optimised if fully else program
 
 
 @program(donate="all-except-first")

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -109,6 +110,14 @@ class Pipeline:
         )  # fmt: skip
         self.t += length
         return run, Chunk(segment, length, buffer, tally, sent)
+
+    def ahead(self, sampler: Sampler, run: loop.Run, adapt: bool, fields: tuple[str, ...]) -> Future:
+        """Compiles what `send` will run, in another thread."""
+        batches = None if self.feed is None else self.feed.chunk(self.t, 0)[0]
+        return loop.advance_ahead(
+            sampler, self.target, run, adapt, fields, batches=batches, mesh=self.settings.mesh,
+            optimised=self.settings.num_warmup >= LONG_WARMUP,
+        )  # fmt: skip
 
     def wait(self) -> None:
         """Waits for the chunk under way, and sets the length of the next by its time."""

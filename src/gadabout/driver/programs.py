@@ -1,7 +1,11 @@
 """How the programs of a run are compiled."""
 
 import functools
-from collections.abc import Callable
+import time
+import warnings
+from collections.abc import Callable, Iterable
+from concurrent.futures import Future, ThreadPoolExecutor
+from importlib import import_module
 from typing import Any
 
 import equinox as eqx
@@ -18,25 +22,69 @@ LONG_WARMUP = 5_000
 """iterations of warm-up from which on a run is better served by programs that are compiled with all optimisations"""
 
 
-def program(function: Callable | None = None, *, donate: Any = "none") -> Callable:
-    """`equinox.filter_jit` with these options on a CPU, unless JAX is told to leave most optimisations away."""
-    if function is None:
-        return functools.partial(program, donate=donate)
+class Program:
+    """`equinox.filter_jit` with these options on a CPU, unless JAX is told to leave most optimisations away.
 
-    @functools.cache
-    def compiled(quick: bool) -> Callable:
-        return eqx.filter_jit(function, donate=donate, **({"compiler_options": QUICK} if quick else {}))
+    Args:
+        function: what to compile, once for each shape of its arguments.
+        donate: which arguments it may write over, as for `equinox.filter_jit`.
+        quick: whether the options are wanted.
+    """
 
-    @functools.wraps(function)
-    def call(*arguments: Any, **named: Any) -> Any:
+    def __init__(self, function: Callable, donate: Any = "none", quick: bool = True):
+        functools.update_wrapper(self, function)
+        self.function, self.donate, self.quick = function, donate, quick
+
+    def __call__(self, *arguments: Any, **named: Any) -> Any:
         if any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves((arguments, named))):
-            return function(*arguments, **named)  # a part of another program, or of one that is only traced
-        return compiled(_quick())(*arguments, **named)
+            return self.function(*arguments, **named)  # a part of another program, or of one that is only traced
+        return self._compiled(*arguments, **named)
 
-    call.optimised = compiled(False)  # pyright: ignore
-    call.lower = lambda *arguments, **named: compiled(_quick()).lower(*arguments, **named)  # pyright: ignore
-    return call
+    def lower(self, *arguments: Any, **named: Any) -> Any:
+        """What the arguments are traced to."""
+        with warnings.catch_warnings():  # as a call does
+            warnings.filterwarnings("ignore", message="Some donated buffers were not usable")
+            return self._compiled.lower(*arguments, **named)
+
+    def ahead(self, *arguments: Any, **named: Any) -> Future:
+        """Traces here, and compiles in another thread, what a call with arguments like these will run (see `ready`)."""
+        return _compilers().submit(self.lower(*arguments, **named).compile)
+
+    @functools.cached_property
+    def optimised(self) -> "Program":
+        """The same, compiled with all optimisations."""
+        return Program(self.function, self.donate, quick=False)
+
+    @property
+    def _compiled(self) -> Any:
+        plain = jax.default_backend() != "cpu" or jax.config.read("jax_disable_most_optimizations")
+        return self._either(self.quick and not plain)
+
+    @functools.cache  # noqa: B019  (programs live as long as the module that they are in)
+    def _either(self, quick: bool) -> Any:
+        return eqx.filter_jit(self.function, donate=self.donate, **({"compiler_options": QUICK} if quick else {}))
 
 
-def _quick() -> bool:
-    return jax.default_backend() == "cpu" and not jax.config.read("jax_disable_most_optimizations")
+def program(function: Callable | None = None, *, donate: Any = "none") -> Any:
+    """Makes a function a `Program`."""
+    return functools.partial(Program, donate=donate) if function is None else Program(function, donate)
+
+
+def ready(ahead: Iterable[Future]) -> None:
+    """Returns once programs are compiled, side by side; Python hears of signals meanwhile."""
+    waiting = list(ahead)
+    while not all(one.done() for one in waiting):
+        time.sleep(2e-3)
+    for one in waiting:
+        one.result()  # raises what the compiler raised
+
+
+def import_ahead(name: str) -> None:
+    """Imports a module in another thread: what takes a while, while programs are compiled."""
+    _compilers().submit(import_module, name)
+
+
+@functools.cache
+def _compilers() -> ThreadPoolExecutor:
+    """Threads that compile; JAX's tracing settings belong to the thread that traces."""
+    return ThreadPoolExecutor(thread_name_prefix="gadabout-compile")

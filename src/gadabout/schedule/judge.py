@@ -82,6 +82,7 @@ class Judge(AbstractStage):
         if move == "independence" and evidence.get("diagonal"):
             move = "independence-diagonal"
         evidence |= {"move": move, "named": self.move is not None}
+        evidence["settled"] = engine.has_settled(self.sampler, run)
         engine.choose(MOVES.index(move), evidence | {"why": why(evidence)})
         return (run, theta), 1
 

@@ -1,0 +1,81 @@
+"""Programs are compiled once, in other threads, while Python goes on hearing signals."""
+
+import signal
+import time
+
+import jax
+import jax.numpy as jnp
+import pytest
+
+from gadabout.driver import programs
+from gadabout.driver.programs import Program, program, ready
+
+
+def slow_to_compile(shift):
+    """A function that no other test compiles, so that no cache holds it."""
+
+    def function(x):
+        for i in range(150):
+            x = jnp.sin(x @ x.T + i + shift) / (1 + jnp.cumsum(x, axis=0) ** 2)
+        return x
+
+    return Program(function)
+
+
+def test_what_was_compiled_ahead_is_not_compiled_again():
+    traced = []
+
+    @program
+    def double(x):
+        traced.append(x)
+        return 2 * x
+
+    compiled = []
+    listen = lambda event, seconds, **more: compiled.append(event) if "backend_compile" in event else None
+    ready([double.ahead(jnp.ones(3)), double.ahead(jnp.ones(4))])
+    jax.monitoring.register_event_duration_secs_listener(listen)
+    try:
+        assert double(jnp.ones(3)).shape == (3,)
+        assert len(traced) == 2
+        assert not compiled
+        double(jnp.ones(5)).block_until_ready()
+        assert compiled
+    finally:
+        jax.monitoring.unregister_event_duration_listener(listen)
+
+
+def heard(work):
+    """Seconds from a signal's coming to its handler's, of a signal that comes while something is at work."""
+    told = []
+    before = signal.signal(signal.SIGALRM, lambda signum, frame: told.append(time.monotonic()))
+    try:
+        begun = time.monotonic()
+        signal.setitimer(signal.ITIMER_REAL, 0.05)
+        work()
+        assert time.monotonic() > begun + 0.2, "too short to tell"
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    return told[0] - begun - 0.05, time.monotonic() - begun
+
+
+def test_python_hears_signals_while_programs_are_compiled():
+    x, fresh = jnp.ones((8, 8)), time.time()
+    jax.config.update("jax_enable_compilation_cache", False)
+    try:
+        traced = slow_to_compile(fresh).lower(x)
+        late, whole = heard(lambda: ready([programs._compilers().submit(traced.compile)]))
+        assert late < whole / 2
+        traced = slow_to_compile(fresh + 1).lower(x)
+        late, whole = heard(traced.compile)
+        assert late > whole / 2
+    finally:
+        jax.config.update("jax_enable_compilation_cache", True)
+
+
+def test_what_the_compiler_raises_is_raised():
+    def fails():
+        raise ValueError("no such option")
+
+    with pytest.raises(ValueError, match="no such option"):
+        ready([programs._compilers().submit(fails)])
