@@ -29,6 +29,8 @@ class Layout(eqx.Module):
     dtypes: tuple[np.dtype, ...] = eqx.field(static=True)
     structure: Any = eqx.field(static=True, default=None)
     transforms: dict[str, Any] = eqx.field(default_factory=dict)
+    reshaped: tuple[str, ...] = eqx.field(static=True, default=())
+    """leaves whose variables have other shapes, by transforms that only the model knows"""
 
     @property
     def sizes(self) -> list[int]:
@@ -50,7 +52,8 @@ class Layout(eqx.Module):
     def free_names(self) -> tuple[str, ...]:
         """The names of the flat vector's parts: those of the leaves, marked where the shape is another."""
         pairs = zip(self.names, self.shapes, strict=True)
-        marked = lambda name, shape: name in self.transforms and self.transforms[name].forward_shape(shape) != shape
+        changed = lambda name, shape: name in self.transforms and self.transforms[name].forward_shape(shape) != shape
+        marked = lambda name, shape: name in self.reshaped or changed(name, shape)
         return tuple(name + UNCONSTRAINED if marked(name, shape) else name for name, shape in pairs)
 
     def split(self, flat: Any) -> dict[str, Any]:

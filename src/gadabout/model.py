@@ -82,12 +82,12 @@ class AbstractModel(ABC):
 
     @property
     def predicts(self) -> bool:
-        """Whether the model draws data."""
+        """Whether one draw of data for each draw belongs into every result."""
         return False
 
     def predictions(self, keys: Key[Array, "*draws"], x: Float[Array, "*draws n"]) -> dict[str, Any]:
         """Draws of data by name, arrays (*draws, *shape), for flat positions and a key of each."""
-        raise TypeError(f"{self.name} draws no data")
+        raise TypeError(f"model: {self.name} draws no data; give it `predict`, a function (key, position)")
 
     def feed(self, seed: int) -> Any:
         """Where the batches of a run come from; None where the data are all there."""
@@ -209,6 +209,8 @@ class Model(AbstractModel):
         return self._predict is not None
 
     def predictions(self, keys, x):
+        if self._predict is None:
+            return super().predictions(keys, x)
         values = self._each("predict", self._predict, x, keys)
         return values if isinstance(values, dict) else {"y": values}
 

@@ -1,6 +1,6 @@
 """The public names, which `import gadabout` offers and imports once one of them is asked for."""
 
-from gadabout import adaptations, factors, finite, kernels, minibatch, monte_carlo, proposals
+from gadabout import adaptations, factors, finite, kernels, minibatch, models, monte_carlo, proposals
 from gadabout.adaptations import AbstractAdaptation
 from gadabout.algorithms import (
     am,
@@ -92,6 +92,7 @@ __all__ = [
     "mix",
     "mixture_independence",
     "mixture_walk",
+    "models",
     "monte_carlo",
     "nuts",
     "posterior_predictive",

@@ -59,6 +59,9 @@ def flat_shape(name: str, transform: Any, shape: tuple[int, ...]) -> tuple[int, 
 
 def _transform(argument: str, constraint: Any) -> Any:
     try:
+        import numpyro
+
+        numpyro.__version__  # noqa: B018 - arviz_base leaves it half imported, and its parts would be imported twice
         from numpyro.distributions import biject_to, constraints, transforms
     except ImportError as error:
         remedy = "install it: pip install 'gadabout[models]'"

@@ -197,7 +197,7 @@ def test_a_start_that_violates_a_constraint_is_refused():
 
 
 def test_without_numpyro_transforms_say_what_to_install(monkeypatch):
-    monkeypatch.setitem(__import__("sys").modules, "numpyro.distributions", None)
+    monkeypatch.setitem(__import__("sys").modules, "numpyro", None)
     with pytest.raises(ImportError, match=r"pip install 'gadabout\[models\]'"):
         model()
 

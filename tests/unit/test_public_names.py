@@ -9,7 +9,7 @@ import pytest
 import gadabout as gad
 
 SNAPSHOT = Path(__file__).with_name("public_names.json")
-ROOMS = ("adaptations", "factors", "finite", "kernels", "minibatch", "monte_carlo", "proposals")
+ROOMS = ("adaptations", "factors", "finite", "kernels", "minibatch", "models", "monte_carlo", "proposals")
 
 
 def described(value) -> str:

@@ -44,7 +44,7 @@ def posterior_predictive(tree: "xr.DataTree", model: AbstractModel, *, seed: int
     """
     import arviz_base
 
-    if not isinstance(model, AbstractModel) or not model.predicts:
+    if not isinstance(model, AbstractModel):
         raise TypeError(f"model must be one that draws data, such as a Model with `predict`, got {shown(model)}")
     layout = model.layout or layout_from(tree, model, "tree")
     model, x = model.laid_out(layout), flat_draws(tree, layout, "tree")

@@ -1,0 +1,9 @@
+"""Models written elsewhere, each with its own names, dims and coords: NumPyro, PyMC, Stan, and plain Python.
+
+Each function makes a model that `gadabout.sample` takes. Their libraries are imported once they are asked for.
+"""
+
+from gadabout.models.from_numpyro import numpyro
+from gadabout.models.from_pymc import pymc
+
+__all__ = ["numpyro", "pymc"]

@@ -1,0 +1,91 @@
+"""What models of other libraries have in common: positions are unconstrained values by name, starts are uniform."""
+
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Key, PyTree
+
+from gadabout.layout import Layout
+from gadabout.model import AbstractModel
+from gadabout.named import check_names, checked_coords, checked_dims
+
+RADIUS = 2.0
+"""half the width of where chains start, in every unconstrained coordinate"""
+
+
+@dataclass(frozen=True)
+class Uniform:
+    """A start uniform on (−2, 2) in every unconstrained coordinate, as Stan and NumPyro have it."""
+
+    shapes: tuple[tuple[str, tuple[int, ...]], ...]
+
+    def __call__(self, key: Key[Array, ""]) -> dict[str, Float[Array, "..."]]:
+        keys = jax.random.split(key, len(self.shapes))
+        draw = lambda key, shape: jax.random.uniform(key, shape, jnp.zeros(0).dtype, -RADIUS, RADIUS)
+        return {name: draw(each, shape) for each, (name, shape) in zip(keys, self.shapes, strict=True)}
+
+
+class AbstractForeign(AbstractModel):
+    """A model of another library.
+
+    Args:
+        name: what it is called.
+        free: the shapes of the unconstrained values, by variable.
+        shapes: the shapes of all variables as the library's users know them: those, deterministic ones, observed ones.
+        dims, coords: the library's; those of `named` come before them.
+        observed: observed data by name.
+        named: dims and coords of the user's.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        free: Mapping[str, tuple[int, ...]],
+        shapes: Mapping[str, tuple[int, ...]],
+        dims: Mapping[str, Sequence[str]],
+        coords: Mapping[str, Any],
+        observed: Mapping[str, Any],
+        named: tuple[Any, Any] = (None, None),
+    ):
+        self.name = name
+        names, dtype = tuple(free), np.dtype(jnp.zeros(0).dtype)
+        reshaped = tuple(name for name in names if free[name] != shapes[name])
+        self.layout = Layout(names, tuple(free.values()), (dtype,) * len(names), reshaped=reshaped)
+        self.start = Uniform(tuple(free.items()))
+        self.shapes, self.observed = dict(shapes), dict(observed)
+        self.dims = {name: list(dims) for name, dims in dims.items()} | checked_dims(named[0])
+        self.coords = dict(coords) | checked_coords(named[1])
+        check_names(self.dims, self.coords, self.shapes)
+
+    def given(self, position):
+        assert self.layout is not None
+        shapes = {name: self.shapes[name] for name in self.layout.names}
+        if not isinstance(position, dict) or {name: jnp.shape(value) for name, value in position.items()} != shapes:
+            wanted = ", ".join(f"{name}: {shape}" for name, shape in shapes.items())
+            raise ValueError(f"init must be a dict of all variables of the model ({wanted}), or left out")
+        free = self.unconstrain({name: jnp.asarray(position[name], float) for name in shapes})
+        return {name: free[name] for name in shapes}
+
+    @abstractmethod
+    def unconstrain(self, position: dict[str, Any]) -> dict[str, Any]:
+        """Unconstrained values by variable, of one position in constrained ones."""
+
+    def free(self, x: Any) -> dict[str, Any]:
+        """The unconstrained values by name, marked where the shape is not that of the variable."""
+        assert self.layout is not None
+        return dict(zip(self.layout.free_names, self.layout.split(x).values(), strict=True))
+
+
+@eqx.filter_jit
+def each(function: Any, data: PyTree, layout: Layout, x: Float[Array, "*draws n"], *keys: Any) -> PyTree:
+    """A function of (position, data), or (key, position, data), of every flat position; leading axes stay in front."""
+    count = int(np.prod(x.shape[:-1]))
+    one = lambda row, *key: function(*key, layout.unravel(row), data)
+    values = jax.vmap(one)(x.reshape(count, x.shape[-1]), *(key.reshape(count) for key in keys))
+    return jax.tree.map(lambda leaf: leaf.reshape(*x.shape[:-1], *leaf.shape[1:]), values)

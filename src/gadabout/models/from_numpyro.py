@@ -1,0 +1,275 @@
+"""NumPyro models: sites, supports, plates and observed data as NumPyro has them."""
+
+from collections.abc import Callable, Mapping, Sequence
+from importlib.util import find_spec
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.tree_util import Partial
+
+from gadabout.calls import called
+from gadabout.checks import check_function
+from gadabout.models.base import AbstractForeign, each
+from gadabout.models.missing import needs
+from gadabout.target import Target
+
+
+def numpyro(
+    model: Callable[..., Any],
+    *args: Any,
+    dims: Mapping[str, Sequence[str]] | None = None,
+    coords: Mapping[str, Any] | None = None,
+    **kwargs: Any,
+) -> "NumPyroModel":
+    """A NumPyro model with its arguments, for `sample`: `gad.sample(gad.models.numpyro(model, x, y))`.
+
+    Arguments that are arrays are data: other data of the same shapes compile nothing anew. Where the model looks at
+    their values (`len(np.unique(group))`), they are held fixed, and `attrs["model_arguments"]` says so. Chains start
+    uniformly on (−2, 2) in unconstrained coordinates, as by NumPyro's `init_to_uniform`; `init` of `sample` takes
+    values by site. Deterministic sites and the log likelihood of observed sites are computed in batches, with the
+    draws. Discrete latent sites are summed over where funsor is installed and NumPyro can; they are not drawn, and
+    nothing that depends on them is.
+
+    Args:
+        model: a function with `numpyro.sample` sites, or one in handlers such as `numpyro.handlers.reparam`.
+        args, kwargs: what the model is called with. One that is called `dims` or `coords` is passed by
+            `functools.partial`.
+        dims: names of the dimensions of sites, where plates do not give them.
+        coords: coordinates along them, and along plates.
+
+    Raises:
+        ImportError: if NumPyro is not installed.
+        TypeError, ValueError: if the model cannot be run with these arguments, or has sites that cannot be sampled.
+    """
+    needs("numpyro", "models", "gadabout.models.numpyro")
+    import numpyro
+
+    numpyro.__version__  # noqa: B018 - arviz_base leaves it half imported, and its parts would be imported twice
+    check_function("model", model, "with numpyro.sample sites")
+    return NumPyroModel(model, args, kwargs, dims, coords)
+
+
+class NumPyroDensity(eqx.Module):
+    """The log density of unconstrained values by site, and what else a model says of them.
+
+    `known` are the arguments that are no data, with None for those that are.
+    """
+
+    model: Callable = eqx.field(static=True)
+    known: tuple = eqx.field(static=True)
+    structure: Any = eqx.field(static=True)
+    plates: int | None = eqx.field(static=True, default=None)
+    """the deepest nesting of plates, where discrete sites are summed over"""
+
+    def arguments(self, data: Sequence[Any]) -> tuple[tuple, dict]:
+        """args and kwargs."""
+        arrays = iter(data)
+        leaves = [next(arrays) if leaf is DATA else getattr(leaf, "value", leaf) for leaf in self.known]
+        return jax.tree.unflatten(self.structure, leaves)
+
+    def __call__(self, position, data):
+        from numpyro.infer.util import potential_energy
+
+        args, kwargs = self.arguments(data)
+        if self.plates is None:
+            return -potential_energy(self.model, args, kwargs, position)
+        from numpyro.contrib.funsor import config_enumerate, enum
+
+        summed = enum(config_enumerate(self.model), -self.plates - 1)
+        return -potential_energy(summed, args, kwargs, position, enum=True)
+
+    def seeded(self) -> Callable:
+        """The model to be run forwards, in which discrete sites that are summed over take any value."""
+        from numpyro.handlers import seed
+
+        return self.model if self.plates is None else seed(self.model, 0)
+
+    def values(self, position, data):
+        """The constrained values of latent sites, and those of deterministic ones."""
+        from numpyro.infer.util import constrain_fn
+
+        args, kwargs = self.arguments(data)
+        return constrain_fn(self.seeded(), args, kwargs, position, return_deterministic=self.plates is None)
+
+    def more(self, position, data):
+        """Deterministic sites, and log likelihoods of observed ones."""
+        from numpyro.infer.util import log_likelihood
+
+        values, (args, kwargs) = self.values(position, data), self.arguments(data)
+        latent = {name: values.pop(name) for name in position}
+        likelihood = log_likelihood(self.model, latent, *args, batch_ndims=0, **kwargs)
+        return values, likelihood
+
+    def latent(self, position, data):
+        """The constrained values of latent sites."""
+        values = self.values(position, data)
+        return {name: values[name] for name in position}
+
+    def unconstrained(self, values, data):
+        """The unconstrained values of constrained ones."""
+        from numpyro.infer.util import unconstrain_fn
+
+        return unconstrain_fn(self.seeded(), *self.arguments(data), values)
+
+    def draw(self, key, position, data):
+        """Observed sites drawn anew."""
+        from numpyro.handlers import seed, substitute, trace, uncondition
+
+        args, kwargs = self.arguments(data)
+        free = seed(substitute(uncondition(self.model), data=self.latent(position, data)), key)
+        sites = trace(free).get_trace(*args, **kwargs)
+        return {name: site["value"] for name, site in sites.items() if site.get("infer", {}).get("was_observed")}
+
+
+class NumPyroModel(AbstractForeign):
+    """What `gadabout.models.numpyro` makes."""
+
+    def __init__(self, model: Callable, args: tuple, kwargs: dict, dims: Any, coords: Any):
+        from numpyro.distributions import biject_to
+
+        name = getattr(model, "__name__", type(model).__name__)
+        sites = called("model", "of its arguments", _sites, model, args, kwargs)
+        latent = {n: s for n, s in sites.items() if s["type"] == "sample" and not s["is_observed"]}
+        discrete = [n for n, s in latent.items() if s["fn"].support.is_discrete]
+        latent = {n: s for n, s in latent.items() if n not in discrete}
+        if not latent:
+            raise ValueError(f"model: {name} has no latent site; give it one that is not observed")
+        self._seen = [n for n, s in sites.items() if _is_data(s)]
+        self._deterministic = [n for n, s in sites.items() if s["type"] == "deterministic" and not discrete]
+        free = {n: jnp.shape(biject_to(s["fn"].support).inv(s["value"])) for n, s in latent.items()}
+        told = [*latent, *self._deterministic, *self._seen]
+        plates = _plate_dims(sites, told)
+        super().__init__(
+            name, free, {n: jnp.shape(sites[n]["value"]) for n in told}, plates, {},
+            {n: np.asarray(sites[n]["value"]) for n in self._seen}, (dims, coords),
+        )  # fmt: skip
+        self.density, self.data = _density(model, args, kwargs, _nesting(sites, discrete), self._at_zero())
+        self._summed = bool(discrete)
+
+    def _at_zero(self) -> dict[str, Any]:
+        assert self.layout is not None
+        return self.layout.unravel(jnp.zeros(self.layout.dim))
+
+    @property
+    def target(self):
+        return Target(self.density, self.data, self.layout)
+
+    def unconstrain(self, position):
+        return self.density.unconstrained(position, self.data)
+
+    def constrain(self, x):
+        assert self.layout is not None
+        values = each(Partial(NumPyroDensity.latent, self.density), self.data, self.layout, jnp.asarray(x))
+        return {name: values[name] for name in self.layout.names}
+
+    def outputs(self, x):
+        assert self.layout is not None
+        groups: dict[str, dict[str, Any]] = {"unconstrained_posterior": self.free(x)}
+        if not self._summed:
+            more = each(Partial(NumPyroDensity.more, self.density), self.data, self.layout, jnp.asarray(x))
+            groups["posterior"] = {name: more[0][name] for name in self._deterministic}
+            groups["log_likelihood"] = {name: more[1][name] for name in self._seen}
+        return {name: group for name, group in groups.items() if group}
+
+    def predictions(self, keys, x):
+        if self._summed:
+            raise TypeError("model has discrete sites that are summed over, and draws no data")
+        assert self.layout is not None
+        drawn = each(Partial(NumPyroDensity.draw, self.density), self.data, self.layout, jnp.asarray(x), keys)
+        return {name: drawn[name] for name in self._seen}
+
+    def account(self, feed):
+        fixed = "fixed, because the model looks at their values: other data compile anew"
+        return {"model_arguments": fixed} if any(isinstance(leaf, _Fixed) for leaf in self.density.known) else {}
+
+
+DATA = "an argument that is data"
+
+
+class _Fixed:
+    """A value that is told from others by its identity."""
+
+    def __init__(self, value: Any):
+        self.value = value
+
+
+def _density(model: Callable, args: tuple, kwargs: dict, plates: int | None, position: Any) -> tuple[Any, list]:
+    """The density, and its data: the arrays among the arguments, unless the model cannot be traced with them."""
+    leaves, structure = jax.tree.flatten((args, kwargs), is_leaf=lambda leaf: leaf is None)
+    is_data = lambda leaf: isinstance(leaf, np.ndarray | jax.Array) and leaf.dtype.kind in "biufc"
+    data = [jnp.asarray(leaf) for leaf in leaves if is_data(leaf)]
+    known = tuple(DATA if is_data(leaf) else _hashable(leaf) for leaf in leaves)
+    density = NumPyroDensity(model, known, structure, plates)
+    try:
+        jax.eval_shape(density, position, data)
+    except jax.errors.JAXTypeError:
+        return NumPyroDensity(model, tuple(map(_Fixed, leaves)), structure, plates), []
+    return density, data
+
+
+def _hashable(leaf: Any) -> Any:
+    try:
+        hash(leaf)
+    except TypeError:
+        return _Fixed(leaf)
+    return leaf
+
+
+def _sites(model: Callable, args: tuple, kwargs: dict) -> dict[str, Any]:
+    """The sites of one run of the model; raises ValueError for those that cannot be sampled."""
+    from numpyro.handlers import seed, trace
+
+    sites = trace(seed(model, 0)).get_trace(*args, **kwargs)
+    for name, site in sites.items():
+        if site["type"] == "param":
+            raise ValueError(f"the site {name!r} is a numpyro.param, which is optimised; use numpyro.sample")
+        if site["type"] == "plate" and site["args"][1] not in (None, site["args"][0]):
+            size, part = site["args"][:2]
+            raise ValueError(
+                f"the plate {name!r} takes {part} of {size} rows at a time; use all, or gadabout.Minibatches"
+            )
+    return sites
+
+
+def _nesting(sites: Mapping[str, Any], discrete: Sequence[str]) -> int | None:
+    """How deep plates are nested, where discrete sites are to be summed over; raises ValueError where they cannot."""
+    if not discrete:
+        return None
+    for name in discrete:
+        kind = type(sites[name]["fn"]).__name__
+        if not sites[name]["fn"].has_enumerate_support:
+            raise ValueError(
+                f"model: the latent site {name!r} is discrete ({kind}); sum over it, or make it continuous"
+            )
+        if find_spec("funsor") is None:
+            raise ValueError(
+                f"model: the latent site {name!r} is discrete ({kind}); NumPyro sums over it once funsor is installed: "
+                "pip install funsor"
+            )
+    frames = [frame.dim for site in sites.values() for frame in site.get("cond_indep_stack", ())]
+    return -min(frames, default=0)
+
+
+def _is_data(site: Mapping[str, Any]) -> bool:
+    from numpyro.distributions import Unit
+
+    return site["type"] == "sample" and site["is_observed"] and not isinstance(site["fn"], Unit)
+
+
+def _plate_dims(sites: Mapping[str, Any], names: Sequence[str]) -> dict[str, list[str]]:
+    """The dimensions of sites in plates, with numbered names where there is no plate."""
+    found = {}
+    for name in names:
+        site, shape = sites[name], jnp.shape(sites[name]["value"])
+        axes = [f"{name}_dim_{i}" for i in range(len(shape))]
+        batch = len(shape) - (site["fn"].event_dim if site["type"] == "sample" else 0)
+        for frame in site.get("cond_indep_stack", ()):
+            place = batch + frame.dim
+            if 0 <= place < batch and shape[place] == frame.size and frame.name not in (*names, "chain", "draw"):
+                axes[place] = frame.name
+        if any(axis != f"{name}_dim_{i}" for i, axis in enumerate(axes)):
+            found[name] = axes
+    return found
