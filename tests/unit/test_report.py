@@ -1,6 +1,7 @@
 """The page of a run: what stands on it, that it needs nothing else, and how much of a run it looks at."""
 
 import itertools
+import json
 import re
 import shutil
 import warnings
@@ -26,7 +27,7 @@ LABELS = ["first", "<script>alert(1)</script>", "$third$"]
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory):
-    """A finished run of few draws in done.zarr, what a kill in its middle would have left in killed.zarr, the tree."""
+    """A finished run in done.zarr, what a kill leaves in begun.zarr (early) and killed.zarr (late), and the tree."""
     folder = tmp_path_factory.mktemp("runs")
     model = gad.Model(
         lambda p: -0.5 * jnp.sum((p[NASTY] / jnp.array([0.1, 1.0, 3.0])) ** 2) - 0.5 * p["b"] ** 2,
@@ -36,11 +37,18 @@ def runs(tmp_path_factory):
     )
 
     def copy(progress):
-        if progress.stage == "sampling" and not (folder / "killed.zarr").exists():
-            shutil.copytree(folder / "done.zarr", folder / "killed.zarr")
+        if progress.stage == "sampling" and not (folder / "begun.zarr").exists():
+            shutil.copytree(folder / "done.zarr", folder / "begun.zarr")
 
     settings = {"sampler": gad.gad_mala(), "num_warmup": 200, "num_draws": 300, "progress": False}
     tree = gad.sample(model, out=folder / "done.zarr", callback=copy, **settings)
+    shutil.copytree(folder / "done.zarr", folder / "killed.zarr")
+    root = folder / "killed.zarr" / "zarr.json"
+    node, members = json.loads(root.read_text()), json.loads(root.read_text())["consolidated_metadata"]["metadata"]
+    late = {path: member for path, member in members.items() if path.split("/")[0] not in ("learned", "diagnostics")}
+    begun = json.loads((folder / "begun.zarr" / "zarr.json").read_text())
+    node["attributes"], node["consolidated_metadata"]["metadata"] = begun["attributes"], late
+    root.write_text(json.dumps(node))
     return folder, tree
 
 
@@ -98,12 +106,16 @@ def test_the_table_has_the_figures_of_the_draws(runs, tmp_path):
 
 
 def test_a_killed_run_has_its_page_too(runs, tmp_path):
-    folder, _ = runs
+    folder, tree = runs
     assert "diagnostics" not in xr.open_datatree(folder / "killed.zarr", engine="zarr").children
     page = page_of(folder / "killed.zarr", tmp_path / "page.html", title="My <run>")
     assert page.text.count("My <run>") == 2  # the title and the heading
     assert "the run has not ended" in page.text
-    assert "num_draws 300" in page.text  # from what it was asked for, as it has no attributes yet
+    assert "4 × 300" in page.text
+    kinds = {finding["kind"]: finding["problem"] for finding in tree.attrs["findings"]}
+    assert all(" ".join(kinds[kind].split()) in page.text for kind in kinds.keys() & {"rhat", "ess"})
+    assert "There are no draws to judge." in page_of(folder / "begun.zarr", tmp_path / "page.html").text
+    assert "num_draws 300" in page_of(folder / "begun.zarr", tmp_path / "page.html").text
 
 
 def test_a_run_without_draws_and_one_that_is_not_ours(runs, tmp_path):
@@ -175,6 +187,10 @@ def test_the_command_writes_beside_the_store_and_refuses_what_it_cannot_replace(
     assert (done.exit_code, done.stdout) == (0, f"report written to {folder / 'done.html'}\n")
     again = run(folder / "done.zarr", "--out", folder / "done.html", "--title", "Again")
     assert again.exit_code == 0
+    found = json.loads(run(folder / "killed.zarr", "--out", tmp_path / "page.html", "--json", "-").stdout)
+    (tmp_path / "page.html").unlink()
+    assert (found["ending"], found["num_draws"], found["coordinates"]) == ("running", 300, 4)
+    assert found["variables"]["b"].keys() == {"mean", "sd", "mcse", "ess_bulk", "ess_tail", "rhat"}
     assert "<h1>Again</h1>" in (folder / "done.html").read_text(encoding="utf-8")
     (tmp_path / "link.html").symlink_to(folder / "done.html")
     refusals = {

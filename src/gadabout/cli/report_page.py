@@ -6,8 +6,9 @@ from typing import Annotated
 
 import typer
 
-from gadabout.cli.destinations import check_file, writing
+from gadabout.cli.destinations import check_file, check_json, save_json, writing
 from gadabout.cli.errors import CliError
+from gadabout.files import STANDARD_OUTPUT, write_text
 
 
 def report(
@@ -16,6 +17,7 @@ def report(
         Path | None, typer.Option(metavar="FILE.html", help="The page.", show_default="run.html beside run.zarr")
     ] = None,
     title: Annotated[str, typer.Option(metavar="TEXT", help="What to call the run.", show_default="its model")] = "",
+    json_file: Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Save the figures as JSON.")] = None,
 ) -> None:
     """Write a run as one page of HTML: tables, traces, ranks, what was learned, warnings, costs.
 
@@ -23,18 +25,24 @@ def report(
     """
     page = out or path.with_suffix(".html")
     check_file("--out", page)
+    if json_file is not None:
+        check_json(json_file)
     for module in ("jinja2", "matplotlib"):
         if find_spec(module) is None:
             raise CliError(f'report needs {module}, which is not installed: pip install "gadabout[cli]"')
-    from gadabout.reporting.page import html, read
+    from gadabout.reporting.page import gather, html, read
 
     try:
         tree, facts = read(path)
     except (OSError, ValueError) as error:
         raise CliError(str(error)) from error
-    text = html(tree, facts, title)
-    from gadabout.files import write_text
-
+    things = gather(tree, facts)
     with writing(page):
-        write_text(page, text)
+        write_text(page, html(things, facts, title))
+    if json_file is not None:
+        from gadabout.reporting.contents import figures
+
+        save_json(json_file, figures(things, facts))
+    if json_file is not None and str(json_file) == STANDARD_OUTPUT:
+        return
     print(f"report written to {page}")

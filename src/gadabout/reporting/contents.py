@@ -39,6 +39,25 @@ def contents(tree: "xr.DataTree", facts: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
+def figures(things: Mapping[str, Any], facts: Mapping[str, Any]) -> dict[str, Any]:
+    """The page's figures for programs: those of the table by coordinate, findings, costs, and what was asked for."""
+    draws = things["draws"]
+    known = ("model", "sampler", "ending", "seed", "num_chains", "num_warmup", "num_draws", "gradient_evaluations")
+    told = {name: facts.get(name) for name in known} | {"findings": list(things["findings"])}
+    told |= {name: value for name, value in facts.items() if name.startswith("seconds_")}
+    if draws is None:
+        return told | {"draws": 0, "variables": {}}
+    columns = {"mean": draws.values.mean((0, 1)), "sd": draws.values.std((0, 1), ddof=1), "mcse": draws.mcse}
+    columns |= {
+        "ess_bulk": draws.bulk[draws.shown],
+        "ess_tail": draws.tail[draws.shown],
+        "rhat": draws.rhat[draws.shown],
+    }
+    rows = zip(*columns.values(), strict=True)
+    variables = {draws.names[i]: dict(zip(columns, row, strict=True)) for i, row in zip(draws.shown, rows, strict=True)}
+    return told | {"draws": draws.num_draws, "coordinates": len(draws.names), "variables": variables}
+
+
 ENDINGS = {
     "completed": "the run is complete",
     "satisfied": "the run ended as soon as its draws were enough",

@@ -53,7 +53,7 @@ def report(run: "xr.DataTree | str | os.PathLike", out: str | os.PathLike | None
         path = Path(run).with_suffix(".html") if out is None else Path(out)
         check_replaceable(path)
         tree, facts = read(Path(run))
-    write_text(path, html(tree, facts, title))
+    write_text(path, html(gather(tree, facts), facts, title))
     return path
 
 
@@ -83,23 +83,27 @@ def read(path: Path) -> tuple["xr.DataTree", dict[str, Any]]:
     return tree, asked | known | name | {str(key): value for key, value in tree.attrs.items()}
 
 
-def html(tree: "xr.DataTree", facts: Mapping[str, Any], title: str = "") -> str:
+def gather(tree: "xr.DataTree", facts: Mapping[str, Any]) -> dict[str, Any]:
+    """What stands on the page."""
+    try:
+        from gadabout.reporting.contents import contents
+    except ImportError as error:
+        raise ImportError(MISSING.format("matplotlib")) from error
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # such as letters of a name that the font lacks
+        return contents(tree, facts)
+
+
+def html(things: Mapping[str, Any], facts: Mapping[str, Any], title: str = "") -> str:
     """The page as text."""
     try:
         import jinja2
     except ImportError as error:
         raise ImportError(MISSING.format("Jinja")) from error
-    try:
-        from gadabout.reporting.contents import contents
-    except ImportError as error:
-        raise ImportError(MISSING.format("matplotlib")) from error
     loader = jinja2.PackageLoader("gadabout.reporting", ".")
     environment = jinja2.Environment(
         loader=loader, autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # such as letters of a name that the font lacks
-        things = contents(tree, facts)
     named = [str(facts[key]) for key in ("model", "sampler") if facts.get(key) and facts[key] != NAMELESS]
     name = title or " · ".join(named) or "A run"
     return environment.get_template("page.html").render(title=name, **things)
