@@ -24,6 +24,7 @@ __all__ = [
     "TRUTH",
     "Axes",
     "Figure",
+    "MaxNLocator",
     "SubFigure",
     "canvas",
     "data_uri",

@@ -136,6 +136,14 @@ def wide_tree(n, draws=400, shift=0.0):
     return xr.DataTree.from_dict({"/posterior": posterior})
 
 
+def test_chains_that_stand_still_apart_have_an_infinite_rhat(tmp_path):
+    tree = wide_tree(2, draws=10)
+    tree["posterior"]["x"][:] = np.arange(4.0)[:, None, None]
+    page = page_of(tree, tmp_path / "page.html")
+    assert "inf largest R-hat" in page.text
+    assert "ESS against draws" not in page.text  # ten draws say nothing of it
+
+
 def test_what_is_looked_at_is_bounded_and_said(monkeypatch, tmp_path):
     monkeypatch.setattr(reading, "MOST_VALUES", 4 * 100 * reading.MOST_ROWS)
     monkeypatch.setattr(reading, "PIECE_BYTES", 50_000)

@@ -8,6 +8,7 @@ import numpy as np
 from gadabout.api.verdict import ess_needed, found_in_draws, judge, rhat_limit
 from gadabout.reporting import pictures
 from gadabout.reporting.panels import adaptation, coordinates, growth, learned, log_density, picture
+from gadabout.reporting.pictures import FEWEST
 from gadabout.reporting.reading import MOST_CHAINS, MOST_POINTS, Draws, draws_of_run, means
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ def contents(tree: "xr.DataTree", facts: Mapping[str, Any]) -> dict[str, Any]:
         "draws": draws,
         "ess_needed": 0 if draws is None else ess_needed(draws.num_chains),
         "coordinates": [] if draws is None else coordinates(draws),
-        "growth": None if draws is None or draws.values.shape[1] < 8 else growth(draws),
+        "growth": None if draws is None or draws.values.shape[1] < 2 * FEWEST else growth(draws),
         "chains": chains(tree, facts),
         "log_density": log_density(tree, facts),
         "adaptation": adaptation(tree, facts),
@@ -208,11 +209,11 @@ def number(value: float, form: str) -> str:
 
 
 def _largest(values: np.ndarray) -> float:
-    return float(np.nanmax(values)) if np.isfinite(values).any() else float("nan")
+    return float("nan") if np.isnan(values).all() else float(np.nanmax(values))
 
 
 def _smallest(values: np.ndarray) -> float:
-    return float(np.nanmin(values)) if np.isfinite(values).any() else float("nan")
+    return float("nan") if np.isnan(values).all() else float(np.nanmin(values))
 
 
 def _aim(facts: Mapping[str, Any]) -> float | None:

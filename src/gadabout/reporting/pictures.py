@@ -5,12 +5,14 @@ import numpy as np
 from gadabout import plotting
 from gadabout.api.verdict import ess_needed
 from gadabout.diagnostics import judged
-from gadabout.plotting import CHAIN_COLOURS, MUTED, OURS, Axes, Figure, canvas, tidy
+from gadabout.plotting import CHAIN_COLOURS, MUTED, OURS, Axes, Figure, MaxNLocator, canvas, tidy
 from gadabout.reporting.reading import MOST_CHAINS, MOST_POINTS, Draws, every
 
 WIDTH, HEIGHT = 5.2, 2.3
 STEPS = 12
 """numbers of draws at which the ESS is computed"""
+FEWEST = 20
+"""draws of which an ESS says something"""
 MOST_LABELLED, LONGEST = 16, 16
 
 
@@ -45,15 +47,13 @@ def ess_by_draws(draws: Draws, chosen: np.ndarray) -> Figure:
     """The smaller of bulk and tail ESS of the first draws of some shown coordinates, and the ESS that is needed."""
     figure, axes = _empty()
     total = draws.values.shape[1]
-    counts = np.unique(np.linspace(max(4, total // STEPS), total, STEPS).astype(int))
-    found = [judged(draws.values[:, :count][:, :, chosen]) for count in counts if count >= 4]
+    counts = np.unique(np.linspace(max(FEWEST, total // STEPS), total, STEPS).astype(int))
+    found = [judged(draws.values[:, :count][:, :, chosen]) for count in counts]
     ess = np.array([np.minimum(each.bulk, each.tail) for each in found]).reshape(-1, len(chosen))
     for number, column in enumerate(ess.T):
         name = draws.names[draws.shown[chosen[number]]]
         colour = CHAIN_COLOURS[number % len(CHAIN_COLOURS)]
-        axes.plot(
-            counts[-len(ess) :] * draws.spacing, column, "o-", color=colour, markersize=2.5, linewidth=1, label=name
-        )
+        axes.plot(counts * draws.spacing, column, "o-", color=colour, markersize=2.5, linewidth=1, label=name)
     axes.axhline(ess_needed(draws.num_chains), color=MUTED, linewidth=1, linestyle="--")
     axes.set_ylim(bottom=0)
     for text in axes.legend(fontsize=6.5, frameon=False).get_texts():
@@ -68,7 +68,7 @@ def acceptance(rates: np.ndarray, aim: float | None) -> Figure:
     if aim is not None:
         axes.axhline(aim, color=MUTED, linewidth=1, linestyle="--")
     axes.set_ylim(0, 1)
-    return _labelled(figure, axes, "chain", "acceptance rate")
+    return _counted(_labelled(figure, axes, "chain", "acceptance rate"))
 
 
 def matrix(values: np.ndarray, labels: list[str] | None) -> Figure:
@@ -93,7 +93,14 @@ def vector(values: np.ndarray, label: str) -> Figure:
     if len(values) and values.min() > 0 and values.max() > 20 * values.min():
         axes.set_yscale("log")
         axes.tick_params(which="minor", labelsize=0)
-    return _labelled(figure, axes, "coordinate", label)
+    return _counted(_labelled(figure, axes, "coordinate", label))
+
+
+def _counted(figure: Figure) -> Figure:
+    """Whole numbers across."""
+    for axes in figure.axes:
+        axes.xaxis.set_major_locator(MaxNLocator(4, integer=True))
+    return figure
 
 
 def _empty() -> tuple[Figure, Axes]:
