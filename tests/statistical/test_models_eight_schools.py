@@ -116,6 +116,32 @@ def test_names_dims_groups_and_posterior_are_those_of_the_plain_model(name):
     assert other["learned"]["coordinate"].values.tolist() == own["learned"]["coordinate"].values.tolist()
 
 
+PROGRAM = """
+data { int<lower=0> J; vector[J] y; vector<lower=0>[J] sigma; }
+parameters { real mu; real<lower=0> tau; vector[J] eta; }
+transformed parameters { vector[J] theta = mu + tau * eta; }
+model { mu ~ normal(0, 5); tau ~ cauchy(0, 5); eta ~ normal(0, 1); y ~ normal(theta, sigma); }
+generated quantities { vector[J] log_lik_y; for (j in 1:J) log_lik_y[j] = normal_lpdf(y[j] | theta[j], sigma[j]); }
+"""
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("library", ["bridgestan", "pystan"])
+def test_the_stan_program_has_the_same_posterior(library):
+    """Skipped where a library is not there, cannot compile, or was made for another Python (see its message)."""
+    data = {"J": 8, "y": EFFECTS, "sigma": ERRORS}
+    try:
+        model = gad.models.stan(PROGRAM, data, observed=["y"], dims=DIMS, coords=COORDS, library=library)
+    except ImportError as error:
+        pytest.skip(str(error))
+    tree, own = gad.sample(model, **SETTINGS), drawn("plain")
+    print(f"{library}: {distance(tree, own):.2f} standard errors")
+    assert distance(tree, own) < 4
+    for group in ("posterior", "unconstrained_posterior", "log_likelihood", "observed_data"):
+        described = [{name: values.dims for name, values in t[group].data_vars.items()} for t in (tree, own)]
+        assert described[0] == described[1]
+
+
 @pytest.mark.parametrize("name", MODELS)
 def test_leave_one_out_works(name):
     from arviz_stats import loo

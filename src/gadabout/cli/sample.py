@@ -71,6 +71,10 @@ def sample(
         Path | None,
         typer.Option(metavar="FILE.npy", help="Start of a file's density: (n,), or (chains, n) with one row each."),
     ] = None,
+    data: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE.npz|FILE.json", help="Arrays by name, the second argument of a file's density."),
+    ] = None,
     out: Annotated[
         Path | None, typer.Option(metavar="PATH", help="Store draws as they come, in run.zarr; see `resume`.")
     ] = None,
@@ -102,7 +106,7 @@ def sample(
 
     made, rule = parse_sampler(sampler), parse_until(until)
     chains = plan_of(made).num_chains if chains is None else chains
-    model, init_per_chain = resolve(target, dim, init, chains, data_home)
+    model, init_per_chain = resolve(target, dim, init, chains, data_home, data)
     settings = {
         "sampler": made,
         "init_per_chain": init_per_chain,

@@ -1,6 +1,7 @@
 """TARGET on the command line: a built-in target by its name, or `file.py:function`."""
 
 import importlib.util
+import json
 import sys
 import traceback
 from functools import partial
@@ -19,14 +20,16 @@ Positions = Float[np.ndarray, "chains n"]
 
 
 def resolve(
-    target: str, dim: int | None, init: Path | None, num_chains: int, data_home: Path | None
+    target: str, dim: int | None, init: Path | None, num_chains: int, data_home: Path | None, data: Path | None = None
 ) -> tuple[AbstractModel, Positions | None]:
-    """The model that TARGET, --dim, --init and --data-home speak of, and one position for each chain if there are.
+    """The model that TARGET, --dim, --init, --data and --data-home speak of, and one position for each chain if any.
 
     Raises CliError where they do not fit.
     """
     if ":" in target or target.endswith(".py"):
-        return _from_file(target, dim, init, num_chains)
+        return _from_file(target, dim, init, num_chains, data)
+    if data is not None:
+        raise CliError(f"--data is for targets of the form file.py:function; leave it out for {target!r}")
     if dim is not None or init is not None:
         option = "--dim" if dim is not None else "--init"
         raise CliError(f"{option} is for targets of the form file.py:function; leave it out for {target!r}")
@@ -49,16 +52,21 @@ def _built_in(name: str, data_home: Path | None) -> AbstractModel:
 
 
 def _from_file(
-    target: str, dim: int | None, init: Path | None, num_chains: int
+    target: str, dim: int | None, init: Path | None, num_chains: int, data: Path | None
 ) -> tuple[AbstractModel, Positions | None]:
     filename, _, function = target.rpartition(":")
     if not filename or not function:
         raise CliError(f"TARGET: {target!r} names no function; write file.py:function")
+    module = _module(Path(filename))
+    log_density = vars(module).get(function)
+    if isinstance(log_density, AbstractModel):
+        if (dim, init, data) != (None, None, None):
+            raise CliError(f"TARGET {target!r} is a model, which has its own position and data; leave out the options")
+        log_density.name, log_density.origin = target, {"target": target}
+        return log_density, None
     if (dim is None) == (init is None):
         got = "neither" if dim is None else "both"
         raise CliError(f"TARGET {target!r} needs one of --dim N and --init FILE.npy, got {got}; give exactly one")
-    module = _module(Path(filename))
-    log_density = vars(module).get(function)
     if log_density is None:
         functions = [name for name, value in vars(module).items() if callable(value) and not name.startswith("_")]
         raise CliError(f"TARGET: {filename!r} has no function {function!r}; {did_you_mean(function, functions)}")
@@ -66,7 +74,8 @@ def _from_file(
         raise CliError(f"TARGET: {function!r} in {filename!r} is no function but of type {type(log_density).__name__}")
     positions = np.zeros(dim or 0) if init is None else _positions(init, num_chains)
     each = positions if positions.ndim == 2 else None
-    model = Model(log_density, start=partial(_near, positions if each is None else positions[0]))
+    start = partial(_near, positions if each is None else positions[0])
+    model = Model(log_density, data=None if data is None else _data(data), start=start)
     model.name, model.origin = target, {"target": target}
     return model, each
 
@@ -74,6 +83,27 @@ def _from_file(
 def _near(centre: np.ndarray, key: Key[Array, ""]) -> Float[Array, " n"]:
     """A start around a position: N(centre, I)."""
     return jnp.asarray(centre, dtype=float) + jax.random.normal(key, centre.shape)
+
+
+def _data(path: Path) -> dict[str, np.ndarray]:
+    """Arrays by name from a .npz or .json file; raises CliError where it is neither, or holds what is no number."""
+    try:
+        if path.suffix == ".npz":
+            with np.load(path, allow_pickle=False) as file:
+                found = {name: file[name] for name in file.files}
+        elif path.suffix == ".json":
+            found = json.loads(path.read_text(encoding="utf-8"))
+        else:
+            raise CliError(f"--data: {str(path)!r} is neither a .npz nor a .json file; write it by numpy.savez or json")
+        if not isinstance(found, dict):
+            raise CliError(f"--data: {str(path)!r} must hold arrays by name, found a {type(found).__name__}")
+        arrays = {name: np.asarray(values) for name, values in found.items()}
+    except (OSError, ValueError, EOFError) as error:
+        raise CliError(f"--data: {str(path)!r} cannot be read: {error}") from error
+    for name, values in arrays.items():
+        if values.dtype.kind not in "biuf":
+            raise CliError(f"--data: {name!r} in {str(path)!r} has the type {values.dtype}; write real numbers")
+    return arrays
 
 
 def _module(path: Path) -> ModuleType:

@@ -5,5 +5,7 @@ Each function makes a model that `gadabout.sample` takes. Their libraries are im
 
 from gadabout.models.from_numpyro import numpyro
 from gadabout.models.from_pymc import pymc
+from gadabout.models.from_python import python
+from gadabout.models.from_stan import stan
 
-__all__ = ["numpyro", "pymc"]
+__all__ = ["numpyro", "pymc", "python", "stan"]

@@ -1,0 +1,75 @@
+"""Log densities that are plain Python or NumPy, with gradients of their own."""
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import numpy as np
+from jax.flatten_util import ravel_pytree
+from jaxtyping import PyTree
+
+from gadabout.checks import check_function, check_truth, shown
+from gadabout.model import Model
+from gadabout.models.callback import HostDensity, unflattened
+
+
+def python(
+    function: Callable[[Any], Any],
+    position: PyTree,
+    *,
+    vectorized: bool = False,
+    gradient: bool = True,
+    **settings: Any,
+) -> Model:
+    """A model of a log density that is not written in JAX, by a callback to the host in every evaluation.
+
+    This is slower than JAX by far: each evaluation leaves the compiled program, and Python computes one chain after
+    another unless the function is `vectorized`. It must not call JAX itself, and cannot be sharded over devices.
+
+    Args:
+        function: of a position as NumPy arrays in float64; returns log π and its gradient, a tree like the position.
+            Where the density is zero it returns −∞ and any gradient.
+        position: an example of a position, a pytree of arrays.
+        vectorized: whether the function takes all chains at once: leaves have a leading axis, as have what it returns,
+            values of shape (chains,) and gradients.
+        gradient: whether the function returns a gradient; without it, it returns log π alone, and only samplers that
+            need no gradient, such as `rwm`, can be used.
+        settings: what else `Model` takes by name: `transforms`, `dims`, `coords`, `start`, `outputs` (in JAX), …
+
+    Raises:
+        TypeError, ValueError: as `Model` does, or where the function, which is called once, returns anything else.
+    """
+    check_function("function", function)
+    check_truth("vectorized", vectorized)
+    check_truth("gradient", gradient)
+    positions = unflattened(position)
+
+    def rows(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        if vectorized:
+            return _checked(function(positions(x)), gradient, x, (len(x),))
+        one = lambda row: jax.tree.map(lambda leaf: leaf[0], positions(row[None]))
+        each = [_checked(function(one(row)), gradient, row, ()) for row in x]
+        return np.array([value for value, _ in each]), np.array([grad for _, grad in each])
+
+    model = Model(HostDensity(rows, gradient), position, **settings)
+    if all(isinstance(leaf, np.ndarray | jax.Array | float | int) for leaf in jax.tree.leaves(position)):
+        rows(np.asarray(ravel_pytree(position)[0], np.float64)[None])
+    return model
+
+
+def _checked(found: Any, gradient: bool, x: np.ndarray, shape: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
+    """Values and flat gradients; raises TypeError or ValueError for anything else than what was asked for."""
+    value, slope = found, x
+    if gradient:
+        if not (isinstance(found, tuple) and len(found) == 2):
+            raise TypeError(f"function must return (log_density, gradient), got {shown(found)}; or pass gradient=False")
+        value, slope = found
+        leaves = [np.asarray(leaf, np.float64).reshape(*shape, -1) for leaf in jax.tree.leaves(slope)]
+        slope = np.concatenate(leaves, -1)
+    value = np.asarray(value, np.float64)
+    if value.shape != shape or slope.shape != x.shape:
+        raise ValueError(
+            f"function must return values of shape {shape} and gradients like the position, got {value.shape} and "
+            f"{slope.shape[len(shape) :]} for {x.shape[len(shape) :]} coordinates"
+        )
+    return value, slope
