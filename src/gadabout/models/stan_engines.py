@@ -2,7 +2,12 @@
 
 import asyncio
 import json
+import pickle
+import subprocess
+import sys
 import tempfile
+import threading
+import weakref
 import zlib
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
@@ -91,7 +96,7 @@ class BridgeStan(AbstractStan):
 
 
 class PyStan(AbstractStan):
-    """By the module that PyStan's httpstan compiles, without its server; it reads the data in every evaluation."""
+    """By the module that PyStan's httpstan compiles, in a process of its own; it reads the data in every evaluation."""
 
     def __init__(self, code: str, data: Mapping[str, Any]):
         from httpstan import models
@@ -99,33 +104,48 @@ class PyStan(AbstractStan):
         name = models.calculate_model_name(code)
         try:
             try:
-                self._module: Any = models.import_services_extension_module(name)
+                models.import_services_extension_module(name)
             except KeyError:
                 asyncio.run(models.build_services_extension_module(code))
-                self._module = models.import_services_extension_module(name)
+                models.import_services_extension_module(name)
         except ImportError as error:  # of wheels that were made for another version of Python
             raise ImportError(f"PyStan cannot load what it has compiled ({error}); {INSTALL}") from error
-        self._data = dict(data)
-        self.names = self._module.constrained_param_names(self._data)
+        worker = str(Path(__file__).with_name("stan_worker.py"))
+        self._process = subprocess.Popen([sys.executable, worker, name], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        self._lock = threading.Lock()
+        weakref.finalize(self, self._process.kill)
+        self._ask("data", dict(data))
+        self.names = self._ask("constrained_param_names")
         self.size, self.num_parameters = self._sizes()
+
+    def _ask(self, method: str, *arguments: Any) -> Any:
+        """What the compiled module's method returns; raises RuntimeError where it fails."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        with self._lock:
+            pickle.dump((method, arguments), self._process.stdin)
+            self._process.stdin.flush()
+            worked, value = pickle.load(self._process.stdout)
+        if not worked:
+            raise RuntimeError(value)
+        return value
 
     def _sizes(self) -> tuple[int, int]:
         """Unconstrained numbers, which the services do not tell: the fewest that a position can be written from."""
         last: Exception | None = None
         for size in range(len(self.names) + 1):
             try:
-                return size, len(self._module.write_array(self._data, [0.1] * size, False, False))
-            except Exception as error:
+                return size, len(self._ask("write_array", [0.1] * size, False, False))
+            except RuntimeError as error:
                 last = error
         raise ValueError(f"program: it cannot be evaluated at 0.1 in all coordinates: {last}")
 
     def density(self, x):
-        row = x.tolist()
-        value = self._module.log_prob(self._data, row, True)
-        return value, np.asarray(self._module.log_prob_grad(self._data, row, True))
+        value, gradient = self._ask("density", x.tolist())
+        return value, np.asarray(gradient)
 
     def constrained(self, x):
-        return np.asarray(self._module.write_array(self._data, x.tolist(), True, True))
+        return np.asarray(self._ask("write_array", x.tolist(), True, True))
 
     def unconstrained(self, values):
-        return np.asarray(self._module.transform_inits(self._data, dict(values)))
+        return np.asarray(self._ask("transform_inits", dict(values)))
