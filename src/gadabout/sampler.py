@@ -168,7 +168,7 @@ class Sampler(eqx.Module):
             evidence, trace = self.adaptation.observe(memory, kernel, Transition(before, after, info))
             return after, evidence, info.record | trace
 
-        chains, evidence, record = jax.vmap(transition)(keys, state.chains)
+        chains, evidence, record = pool.each(transition, keys, state.chains)
         record.setdefault("gradient_evaluations", jnp.full(num_chains, kernel.gradient_evaluations(adapt)))
         if adapt:
             pooled = self.adaptation.pool(memory, kernel, evidence, pool)
@@ -177,7 +177,7 @@ class Sampler(eqx.Module):
         return State(kernel, memory, chains), record
 
     def run(
-        self, keys: Key[Array, "chains block"], state: State, target: Target, count: Array
+        self, keys: Key[Array, "chains block"], state: State, target: Target, count: Array, pool: Pool = ALONE
     ) -> tuple[State, Float[Array, "block chains n"], dict[str, Array]]:
         """`count` of a block's iterations with θ standing still: the state, and positions and statistics of the block.
 
@@ -190,7 +190,8 @@ class Sampler(eqx.Module):
             after, (states, infos) = kernel.run(keys, before, target, count)
             return after, jax.vmap(kernel.position)(states), infos.record
 
-        chains, positions, record = jax.vmap(ahead, out_axes=(0, 1, 1))(keys, state.chains)
+        chains, *rest = pool.each(ahead, keys, state.chains)
+        positions, record = jax.tree.map(lambda rows: jnp.moveaxis(rows, 1, 0), tuple(rest))
         record.setdefault("gradient_evaluations", jnp.full((block, num_chains), kernel.gradient_evaluations(False)))
         return State(kernel, state.memory, chains), positions, record
 

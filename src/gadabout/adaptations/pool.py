@@ -1,5 +1,7 @@
 """The chains that learn together."""
 
+from collections.abc import Callable
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -14,9 +16,22 @@ class Pool(eqx.Module):
 
     Where chains lie on several devices, `axis` names the mesh axis they are laid over, and each call is one
     communication between the devices; nothing else in an iteration is.
+
+    `block` is the number of chains that one program works on at a time: a chain's numbers are rounded as those of any
+    other block of that size, however many blocks a device has. None is all chains that are there.
     """
 
     axis: str | None = eqx.field(static=True, default=None)
+    block: int | None = eqx.field(static=True, default=None)
+
+    def each(self, function: Callable[..., PyTree], *trees: PyTree) -> PyTree:
+        """What a function makes of every chain at hand, along the leading axis of every leaf, block by block."""
+        chains = jax.tree.leaves(trees)[0].shape[0]
+        if self.block is None or self.block == chains:
+            return jax.vmap(function)(*trees)
+        blocks = jax.tree.map(lambda leaf: leaf.reshape(chains // self.block, self.block, *leaf.shape[1:]), trees)
+        made = jax.lax.map(lambda block: jax.vmap(function)(*block), blocks)
+        return jax.tree.map(lambda leaf: leaf.reshape(chains, *leaf.shape[2:]), made)
 
     def total(self, tree: PyTree) -> PyTree:
         """Sums over the leading axis of every leaf, and over devices; `LowerOuter` leaves are multiplied out."""

@@ -1,6 +1,6 @@
 """Arguments of the front door that more than their own value decides: samplers, data, what to record."""
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from functools import cache
 from typing import Any
 
@@ -8,11 +8,12 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.sharding import Mesh
 from jaxtyping import PyTree
 
 from gadabout import algorithms, named
-from gadabout.checks import shown
-from gadabout.driver import POSITION
+from gadabout.checks import check_whole, shown
+from gadabout.driver import CHAINS, POSITION
 from gadabout.model import AbstractModel, Model
 from gadabout.sampler import Sampler
 from gadabout.schedule import Plan, plan_of
@@ -82,3 +83,29 @@ def selection(record: Collection[str] | None, offered: Callable[[], Collection[s
 
     position = {True: "warmup_posterior", False: "posterior"}
     return lambda name, warmup: (position[warmup] if name == POSITION else name) in chosen()
+
+
+def laid_over(devices: int | Sequence[Any] | None, chain_block: int | None, num_chains: int) -> Mesh | None:
+    """The mesh of devices over which chains are laid; None for JAX's own.
+
+    Raises ValueError where there are not so many devices, or chains do not divide among them and into blocks.
+    """
+    there = jax.devices()
+    if devices is not None and not isinstance(devices, Sequence):
+        count = check_whole("devices", devices)
+        if count > len(there):
+            raise ValueError(
+                f"devices={count}, and JAX has {len(there)}; on a CPU it makes more of them with "
+                f"jax.config.update('jax_num_cpu_devices', {count}) before it is used"
+            )
+        devices = there[:count]
+    if devices is not None and not (len(devices) and all(isinstance(one, jax.Device) for one in devices)):
+        raise TypeError(f"devices must be their number or a list from jax.devices(), got {shown(devices)}")
+    over = 1 if devices is None else len(devices)
+    if num_chains % over:
+        raise ValueError(
+            f"devices={over} must divide num_chains={num_chains}; use {over * -(-num_chains // over)} chains"
+        )
+    if chain_block is not None and (num_chains // over) % check_whole("chain_block", chain_block):
+        raise ValueError(f"chain_block={chain_block} must divide the {num_chains // over} chains of each device")
+    return None if devices is None else Mesh(np.array(devices), (CHAINS,))

@@ -2,7 +2,7 @@
 
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,6 +29,7 @@ def resume(
     data: PyTree = None,
     num_draws: int | None = None,
     *,
+    devices: int | Sequence[Any] | None = None,
     progress: bool = True,
     callback: Callable[[Progress], object] | None = None,
 ) -> "xr.DataTree":
@@ -44,6 +45,7 @@ def resume(
         sampler: the run's sampler, where it was made of objects that a store cannot hold, such as a custom optimiser.
         data: the run's data, if a log density takes any.
         num_draws: how many draws of each chain there are to be in all; the run's own number by default.
+        devices: as in `sample`; as many as the run's by default.
         progress: whether to show progress on stderr.
         callback: called with a `Progress` between chunks of iterations.
 
@@ -76,7 +78,7 @@ def resume(
     model.check(plan.samplers)
     layout = stored.layout_again(manifest, model)
     model = model.laid_out(layout)
-    settings = stored.settings_again(manifest, wanted, ending)
+    settings = stored.settings_again(manifest, wanted, ending, devices)
     sink = ZarrSink(store, model.dims, model.coords)
     try:
         start = sink.start()

@@ -109,7 +109,9 @@ def settings_as_told(settings: Settings) -> dict[str, Any]:
     names = ("num_chains", "num_warmup", "num_draws", "thinning")
     until = {} if settings.until is None else {"until": asdict(settings.until)}
     adapt = "pooled" if settings.pooled else "per-chain"
-    return {**{name: getattr(settings, name) for name in names}, "adapt": adapt, **until}
+    over = {"devices": settings.mesh.size} if settings.mesh is not None else {}
+    over |= {"chain_block": settings.chain_block} if settings.chain_block is not None else {}
+    return {**{name: getattr(settings, name) for name in names}, "adapt": adapt, **over, **until}
 
 
 def _say(text: str) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from jaxtyping import PyTree
 
 from gadabout.algorithms import default
-from gadabout.api.checks import checked_model, checked_plan, selection
+from gadabout.api.checks import checked_model, checked_plan, laid_over, selection
 from gadabout.api.flat import layout_from
 from gadabout.api.positions import starts_of
 from gadabout.api.running import carry_out
@@ -45,6 +45,8 @@ def sample(
     num_draws: int = 1_000,
     thinning: int = 1,
     adapt: Literal["pooled", "per-chain"] = "pooled",
+    devices: int | Sequence[Any] | None = None,
+    chain_block: int | None = None,
     record: Collection[str] | None = None,
     until: Until | None = None,
     out: str | os.PathLike | None = None,
@@ -74,6 +76,11 @@ def sample(
         num_draws: draws kept of each chain.
         thinning: iterations for each kept draw. In warm-up, every `thinning`-th iteration is kept.
         adapt: "pooled" learns one θ from the mean of all chains' gradients, "per-chain" one for each chain.
+        devices: over how many of JAX's devices, or over which, chains are laid in equal parts; they talk to each other
+            only where pooled adaptation sums what chains saw. All are on JAX's default device where none is named.
+        chain_block: how many chains one program works on at a time, all of a device's by default. Where it is given,
+            draws with θ standing still, and all draws with adapt="per-chain", have the same bits over any number of
+            devices; else they agree to rounding, until a decision flips, and then in law.
         record: what to keep, by name: "posterior", "warmup_posterior", and statistics such as "lp"; all by default.
         until: ends the run once its draws are good enough; `num_draws` is then the most that is made.
         out: a zarr store, such as "run.zarr", to which draws go chunk by chunk: any program can open it at any moment,
@@ -104,7 +111,7 @@ def sample(
     model = checked_model(model, data, dims, coords)
     given = default() if sampler is None else sampler
     plan = checked_plan(given)
-    settings = _settings(plan, num_chains, num_warmup, num_draws, thinning, adapt, until)
+    settings = _settings(plan, num_chains, num_warmup, num_draws, thinning, adapt, until, devices, chain_block)
     seed = check_whole("seed", seed, 0, 2**32 - 1)
     check_truth("progress", progress)
     observer = None if callback is None else check_function("callback", callback, "of a Progress")
@@ -121,19 +128,22 @@ def sample(
     )  # fmt: skip
 
 
-def _settings(plan: Plan, num_chains, num_warmup, num_draws, thinning, adapt, until) -> Settings:
+def _settings(plan: Plan, num_chains, num_warmup, num_draws, thinning, adapt, until, devices, chain_block) -> Settings:
     """The numbers that are asked of a run, checked."""
     if num_warmup is None:
         num_warmup = max(sampler.num_warmup for sampler in plan.samplers)
     if until is not None and not isinstance(until, Until):
         raise TypeError(f"until must be a rule such as gadabout.Until(ess=1_000), got {until!r}")
+    num_chains = plan.num_chains if num_chains is None else check_whole("num_chains", num_chains)
     return Settings(
-        plan.num_chains if num_chains is None else check_whole("num_chains", num_chains),
+        num_chains,
         check_whole("num_warmup", num_warmup, 0),
         check_whole("num_draws", num_draws),
         check_whole("thinning", thinning),
         check_one_of("adapt", adapt, ("pooled", "per-chain")) == "pooled",
         until,
+        laid_over(devices, chain_block, num_chains),
+        chain_block,
     )
 
 

@@ -17,7 +17,7 @@ from jax.tree_util import Partial
 from jaxtyping import PyTree
 
 from gadabout.algorithms.recipe import call_of, rebuilt
-from gadabout.api.checks import checked_model, checked_plan
+from gadabout.api.checks import checked_model, checked_plan, laid_over
 from gadabout.api.running import settings_as_told
 from gadabout.checks import shown
 from gadabout.driver import Settings, Starts, Until, log_densities
@@ -186,8 +186,11 @@ def starts_again(manifest: Manifest, layout: Layout, start: dict[str, np.ndarray
     return Starts(Partial(_given, jnp.asarray(start["positions"])), manifest.model["tries"], layout)
 
 
-def settings_again(manifest: Manifest, num_draws: int | None, ending: str) -> Settings:
-    """The run's settings, with another number of draws if that is wanted; a rule that was met is left out then."""
+def settings_again(manifest: Manifest, num_draws: int | None, ending: str, devices: Any = None) -> Settings:
+    """The run's settings, with another number of draws if that is wanted; a rule that was met is left out then.
+
+    Chains are laid over as many devices as the run's, if no others are named; raises ValueError where that cannot be.
+    """
     plain = dict(manifest.settings)
     until = plain.get("until")
     if num_draws is not None and ending == "satisfied":
@@ -195,6 +198,8 @@ def settings_again(manifest: Manifest, num_draws: int | None, ending: str) -> Se
     settings = Settings(
         plain["num_chains"], plain["num_warmup"], plain["num_draws"], plain["thinning"], plain["adapt"] == "pooled",
         None if until is None else Until(**until),
+        laid_over(plain.get("devices") if devices is None else devices, plain.get("chain_block"), plain["num_chains"]),
+        plain.get("chain_block"),
     )  # fmt: skip
     return settings if num_draws is None else replace(settings, num_draws=num_draws)
 

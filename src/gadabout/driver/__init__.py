@@ -4,7 +4,7 @@ from gadabout.driver.checkpoint import Account, Checkpoint, CheckpointError, Cur
 from gadabout.driver.ending import Completed, Ending, Failed, Interrupted, Satisfied
 from gadabout.driver.engine import Engine
 from gadabout.driver.interrupt import deferred_interrupt
-from gadabout.driver.loop import POSITION
+from gadabout.driver.loop import CHAINS, POSITION
 from gadabout.driver.notebook import NotebookProgress, display
 from gadabout.driver.pipeline import Settings
 from gadabout.driver.progress import Pace, Progress, TextProgress
@@ -15,6 +15,7 @@ from gadabout.driver.sink import AbstractSink, MemorySink, check_memory
 from gadabout.driver.until import Until
 
 __all__ = [
+    "CHAINS",
     "POSITION",
     "AbstractSink",
     "Account",

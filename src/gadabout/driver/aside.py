@@ -81,9 +81,9 @@ def trial(services: "Services", sampler: Sampler, warm: Warm, num_iterations: in
     run, half = services.start(sampler, warm), max(2, num_iterations // 2)
     fields = (loop.POSITION, "gradient_evaluations")
     run, _ = _ahead(services, sampler, run, half, True, fields)
-    run = services.settle(sampler, loop.end_window(sampler, run, sampler.adaptation.ending(1, 1)))
+    run = services.settle(sampler, services.end_window(sampler, run, sampler.adaptation.ending(1, 1)))
     run, seen = _ahead(services, sampler, run, half, False, fields)
-    warm = replace(services.hand_over(run), positions=loop.positions(run.pools), pools=None)
+    warm = replace(services.hand_over(run), positions=loop.positions(services.gathered(run.pools)), pools=None)
     return warm, seen[loop.POSITION], float(seen["gradient_evaluations"].mean())
 
 
@@ -107,7 +107,7 @@ def learn_anew(
     services: "Services", sampler: Sampler, run: loop.Run, where: Callable, sources: np.ndarray, draws: np.ndarray
 ) -> loop.Run:
     """Chains start again where others stand, from the Gaussian of draws (draws, n), and the sampler learns again."""
-    factor, x = services.fitted(run, where).factor, loop.positions(run.pools)
+    factor, x = services.fitted(run, where).factor, loop.positions(services.gathered(run.pools))
     covariance = draws.var(0) + np.finfo(draws.dtype).tiny
     if len(factor.covariance_shape()) > 1:
         covariance = np.diag(0.1 * covariance) + 0.9 * np.cov(draws.T).reshape(draws.shape[1], -1)

@@ -144,7 +144,7 @@ class Engine(Services):
         """What the adaptation says of its end, an entry for each pool; nothing where it did not get so far."""
         if not isinstance(self.progress, loop.Run) or not self.settings.num_warmup or isinstance(self._acting(), Learn):
             return {}
-        found = loop.verdict(self.sampler, self.progress)
+        found = loop.verdict(self.sampler, self.gathered(self.progress))
         return {name: np.asarray(value) for name, value in found.items()}
 
     @property
@@ -169,7 +169,7 @@ class Engine(Services):
         self.pipeline.account = replace(account, seconds=dict(account.seconds))
         progress = checkpoint.progress(Skeleton(self).progress_of(cursor.stage))
         is_run = lambda part: isinstance(part, loop.Run)
-        lay = lambda part: loop.lay(part, self.settings.mesh) if is_run(part) else part
+        lay = lambda part: self.lay(part) if is_run(part) else part
         self.progress = jax.tree.map(lay, progress, is_leaf=is_run)
 
     def _compile(self) -> None:
@@ -180,7 +180,8 @@ class Engine(Services):
             if isinstance(self._acting(), Learn):
                 compiling.append(self._compile_one(sampler, adapt=True, warmup=True))
                 if sampler.adaptation.finishes:
-                    compiling.append(loop.end_window.ahead(sampler, self.progress, sampler.adaptation.ending(1, 1)))
+                    run, ending = self.gathered(self.progress), sampler.adaptation.ending(1, 1)
+                    compiling.append(loop.end_window.ahead(sampler, run, ending))
             if not isinstance(self._acting(), Learn) or any(one is sampler for one in later):
                 drawing = sampler.drawing()
                 compiling.append(self._compile_one(drawing, adapt=sampler.adaptation.continues, warmup=False))

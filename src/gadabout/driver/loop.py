@@ -1,5 +1,6 @@
 """The programs of a run: its start, the chunk that advances all chains, the ends of windows, what is handed over."""
 
+from collections.abc import Callable
 from concurrent.futures import Future
 from functools import partial
 from typing import Any
@@ -93,10 +94,18 @@ def _keys(run: Run, t: Array) -> Key[Array, "pools chains"]:
 @eqx.filter_jit
 def _iteration(sampler: Sampler, target: Target, run: Run, adapt: bool, pool: Pool) -> tuple[Run, dict[str, Array]]:
     """One iteration of every chain, and its record with the positions in it, each of shape (pools, chains, ...)."""
-    step = eqx.filter_vmap(lambda key, state: sampler.step(key, state, target, adapt, pool))
-    pools, record = step(_keys(run, run.t), run.pools)
+    within, between = _levels(run, pool)
+    step = lambda key, state: sampler.step(key, state, target, adapt, within)
+    pools, record = between(step, _keys(run, run.t), run.pools)
     record[POSITION] = jax.vmap(lambda pool: pool.position)(pools)
     return Run(pools, run.chain_keys, run.t + 1), record
+
+
+def _levels(run: Run, pool: Pool) -> tuple[Pool, Callable]:
+    """Where the chains of a pool are, and how pools are gone through: blocks are of what there are several of."""
+    if run.chain_keys.shape[0] == 1:
+        return pool, lambda function, *trees: jax.vmap(function)(*trees)
+    return Pool(), pool.each
 
 
 def shapes(sampler: Sampler, target: Target, run: Run, adapt: bool) -> dict[str, jax.ShapeDtypeStruct]:
@@ -127,18 +136,19 @@ def advance(
     offset: int = 0,
     batches: Any = None,
     mesh: Mesh | None = None,
+    block: int | None = None,
     optimised: bool = False,
 ) -> tuple[Run, dict[str, Array], Tally]:
     """Advances a run by `length` iterations, with every `thinning`-th recorded; `run` is donated.
 
     Returns the run, the buffers of shape (capacity, pools, chains, ...) and the tally. Of the first draw in the buffers
     `offset` iterations were made before; a draw is whole once `thinning` are. Neither of the three numbers compiles
-    anything anew. Iteration i of the chunk sees the i-th of
-    `batches`, if there are any. `optimised` asks for all of the compiler's optimisations. With a mesh the chains lie
-    over its devices, which talk to each other in `Pool` alone.
+    anything anew. Iteration i of the chunk sees the i-th of `batches`, if there are any. `optimised` asks for all of the
+    compiler's optimisations. With a mesh the chains lie over its devices, which talk to each other in `Pool` alone;
+    `block` of them are worked on at a time.
     """
     counts = jnp.asarray([length, thinning, offset])
-    return _optimised(_advance, optimised)((sampler, target, adapt, fields, batches, mesh), run, counts)
+    return _optimised(_advance, optimised)((sampler, target, adapt, fields, batches, block, mesh), run, counts)
 
 
 def advance_ahead(
@@ -150,10 +160,11 @@ def advance_ahead(
     *,
     batches: Any = None,
     mesh: Mesh | None = None,
+    block: int | None = None,
     optimised: bool = False,
 ) -> Future:
     """Compiles what `advance` will run, in another thread."""
-    fixed = (sampler, target, adapt, fields, batches, mesh)
+    fixed = (sampler, target, adapt, fields, batches, block, mesh)
     return _optimised(_advance, optimised).ahead(fixed, run, jnp.asarray([0, 1, 0]))
 
 
@@ -163,16 +174,16 @@ def _optimised(program: Program, fully: bool) -> Program:
 
 @program(donate="all-except-first")
 def _advance(fixed: tuple, run: Run, counts: Array) -> tuple[Run, dict[str, Array], Tally]:
-    known, mesh = fixed[:-1], fixed[-1]
+    *known, block, mesh = fixed
     if mesh is None:
-        return _chunk(known, run, counts, Pool())
+        return _chunk(tuple(known), run, counts, Pool(block=block))
     pooled = run.chain_keys.shape[0] == 1
-    arrays, rest = eqx.partition((known, run), eqx.is_array)
+    arrays, rest = eqx.partition((tuple(known), run), eqx.is_array)
     still = jax.tree.map(lambda leaf: P(), arrays[0])
 
     def local(arrays, counts):
         known, run = eqx.combine(arrays, rest)
-        run, buffer, tally = _chunk(known, run, counts, Pool(CHAINS if pooled else None))
+        run, buffer, tally = _chunk(known, run, counts, Pool(CHAINS if pooled else None, block))
         return eqx.filter(run, eqx.is_array), buffer, tally
 
     laid = specs(arrays[1])
@@ -212,8 +223,10 @@ def _chunk(known: tuple, run: Run, counts: Array, pool: Pool) -> tuple[Run, dict
         first = b * block
         count = jnp.minimum(block, length - first)
         keys = jnp.moveaxis(jax.vmap(lambda j: _keys(run, run.t + j))(jnp.arange(block, dtype=run.t.dtype)), 0, 2)
-        ahead = eqx.filter_vmap(lambda keys, state: sampler.run(keys, state, seen(0), count), out_axes=(0, 1, 1))
-        pools, positions, records = ahead(keys, run.pools)
+        within, between = _levels(run, pool)
+        ahead = lambda keys, state: sampler.run(keys, state, seen(0), count, within)
+        pools, *rest = between(ahead, keys, run.pools)
+        positions, records = jax.tree.map(lambda rows: jnp.moveaxis(rows, 1, 0), tuple(rest))
         records = records | {POSITION: positions}
         row = lambda j: {name: rows[j] for name, rows in records.items()}
         store = lambda j, carry: keep(first + j, row(j), *carry)
@@ -249,3 +262,14 @@ def lay(run: Run, mesh: Mesh | None) -> Run:
     arrays, rest = eqx.partition(run, eqx.is_array)
     put = lambda leaf, spec: jax.device_put(leaf, NamedSharding(mesh, spec))
     return eqx.combine(jax.tree.map(put, arrays, specs(arrays)), rest)
+
+
+def gather(tree: PyTree, mesh: Mesh | None) -> PyTree:
+    """Arrays that lie over the devices of a mesh, whole on the first: what is rare is worked out there.
+
+    So its numbers are rounded in the same way, however many devices there are.
+    """
+    if mesh is None:
+        return tree
+    first = mesh.devices.flat[0]
+    return jax.tree.map(lambda leaf: jax.device_put(leaf, first) if eqx.is_array(leaf) else leaf, tree)

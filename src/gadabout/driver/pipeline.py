@@ -26,7 +26,7 @@ SECONDS_PER_CHUNK = 0.2
 
 @dataclass(frozen=True)
 class Settings:
-    """What is asked of a run; `mesh` has one axis, over which chains are laid."""
+    """What is asked of a run; `mesh` has one axis, over which chains are laid, `chain_block` of them at a time."""
 
     num_chains: int
     num_warmup: int
@@ -35,6 +35,7 @@ class Settings:
     pooled: bool = True
     until: Until | None = None
     mesh: Mesh | None = None
+    chain_block: int | None = None
 
 
 @dataclass(frozen=True)
@@ -106,7 +107,7 @@ class Pipeline:
         run, buffer, tally = loop.advance(
             sampler, self.target, run, length, thinning, segment.adapt, fields,
             offset=offset, batches=batches, mesh=self.settings.mesh,
-            optimised=self.settings.num_warmup >= LONG_WARMUP,
+            block=self.settings.chain_block, optimised=self.settings.num_warmup >= LONG_WARMUP,
         )  # fmt: skip
         self.t += length
         return run, Chunk(segment, length, buffer, tally, sent)
@@ -116,7 +117,7 @@ class Pipeline:
         batches = None if self.feed is None else self.feed.chunk(self.t, 0)[0]
         return loop.advance_ahead(
             sampler, self.target, run, adapt, fields, batches=batches, mesh=self.settings.mesh,
-            optimised=self.settings.num_warmup >= LONG_WARMUP,
+            block=self.settings.chain_block, optimised=self.settings.num_warmup >= LONG_WARMUP,
         )  # fmt: skip
 
     def wait(self) -> None:

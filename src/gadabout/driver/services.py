@@ -81,12 +81,21 @@ class Services:
             fresh = eqx.filter_eval_shape(loop.start, sampler, self.target, known, self.settings.pooled)
             if _alike(warm.pools, fresh.pools):
                 return loop.Run(warm.pools, warm.chain_keys, warm.t)
-            warm = replace(warm, positions=loop.positions(warm.pools))
-        return loop.lay(loop.start(sampler, self.target, warm, self.settings.pooled), self.settings.mesh)
+            warm = replace(warm, positions=loop.positions(self.gathered(warm.pools)))
+        warm = self.gathered(warm)
+        return self.lay(loop.start(sampler, self.target, warm, self.settings.pooled))
 
     def settle(self, sampler: Sampler, run: loop.Run) -> loop.Run:
         """A run whose kernels are those that draws are made with."""
-        return loop.settle(sampler, run) if run.pools.kernel.settles else run
+        return self.lay(loop.settle(sampler, self.gathered(run))) if run.pools.kernel.settles else run
+
+    def gathered(self, tree: PyTree) -> PyTree:
+        """What lies over several devices, on one."""
+        return loop.gather(tree, self.settings.mesh)
+
+    def lay(self, run: loop.Run) -> loop.Run:
+        """A run with its chains on the devices of the run."""
+        return loop.lay(run, self.settings.mesh)
 
     def hand_over(self, run: loop.Run) -> Warm:
         """What the next stage begins with."""
@@ -103,7 +112,7 @@ class Services:
 
     def fitted(self, run: loop.Run, where: Callable[[Any], Any]) -> Any:
         """What `where` says of the kernel; where each chain learned its own, of the first."""
-        return where(loop.first_kernel(run))
+        return where(loop.first_kernel(self.gathered(run)))
 
     def learn_anew(
         self, sampler: Sampler, run: loop.Run, where: Callable[[Any], Any], sources: np.ndarray, draws: np.ndarray
@@ -128,7 +137,7 @@ class Services:
                 Learned(where(kernel).mean, where(kernel).factor, own),
             )  # fmt: skip
 
-        return self._shaped(fitted, run)
+        return self._shaped(fitted, self.gathered(run))
 
     def _shaped(self, function: Callable, *arguments: Any) -> Any:
         """What a function makes of arrays."""
@@ -136,7 +145,7 @@ class Services:
 
     def end_window(self, sampler: Sampler, run: loop.Run, ending: PyTree) -> loop.Run:
         """A run where windows of its adaptation end; `run` is donated."""
-        return loop.end_window(sampler, run, ending)
+        return self.lay(loop.end_window(sampler, self.gathered(run), ending))
 
     def has_settled(self, sampler: Sampler, run: loop.Run) -> bool:
         """Whether what every pool learns has settled."""
@@ -206,6 +215,9 @@ class Skeleton(Services):
         positions = jax.ShapeDtypeStruct(shape, jnp.zeros(0).dtype) if warm.positions is None else warm.positions
         learned = eqx.filter_eval_shape(lambda: Learned(jnp.zeros(n), isotropic(n, jnp.ones(()), kind_for(factor, n))))
         return replace(warm, positions=positions, learned=learned)
+
+    def gathered(self, tree):
+        return tree
 
     def _shaped(self, function, *arguments):
         return eqx.filter_eval_shape(function, *arguments)

@@ -1,0 +1,79 @@
+"""Chains over several (host) devices, through the front door: the same bits in equal blocks, else to rounding."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import gadabout as gad
+
+KEPT = {"num_chains": 8, "num_draws": 100, "seed": 3, "progress": False}
+ALONE = {"sampler": gad.gad_mala(), "adapt": "per-chain", "num_warmup": 200, "chain_block": 2}
+ROWS = np.random.default_rng(0).normal(size=(60, 4))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def four_devices():
+    if len(jax.devices()) < 4:
+        pytest.skip("needs four devices: tests/conftest.py asks for them before JAX starts")
+
+
+def regression(x, rows):
+    return -jnp.sum(jnp.logaddexp(0, rows @ x)) - 0.5 * x @ x
+
+
+def draws(devices, group="posterior", **more):
+    tree = gad.sample(regression, jnp.zeros(4), data=ROWS, devices=devices, **(KEPT | more))
+    return tree[group]["x"].values
+
+
+@pytest.fixture(scope="module")
+def alone():
+    return draws(None, **ALONE)
+
+
+@pytest.mark.parametrize("devices", [2, 4])
+def test_chains_that_learn_alone_have_the_same_bits_over_any_number_of_devices(alone, devices):
+    np.testing.assert_array_equal(draws(devices, **ALONE), alone)
+
+
+def test_other_blocks_round_otherwise(alone):
+    """The planted difference: what the test before compares is not equal by itself."""
+    assert not np.array_equal(draws(None, **(ALONE | {"chain_block": 8})), alone)
+
+
+@pytest.mark.parametrize("sampler", [gad.gad_mala(), gad.default()], ids=["gad-mala", "default"])
+def test_chains_that_learn_together_agree_to_rounding(sampler):
+    one, four = (draws(devices, "warmup_posterior", sampler=sampler, num_warmup=100) for devices in (None, 4))
+    np.testing.assert_allclose(four[:, :50], one[:, :50], rtol=1e-10, atol=1e-10)
+
+
+def test_a_stored_run_goes_on_over_other_devices(alone, tmp_path):
+    path = tmp_path / "run.zarr"
+    pressed = []
+
+    def stop(progress):
+        if progress.stage == "sampling" and not pressed:
+            pressed.append(progress)
+            raise RuntimeError("stop")
+
+    with pytest.raises(gad.RunStopped):
+        gad.sample(regression, jnp.zeros(4), data=ROWS, devices=4, out=path, callback=stop, **(KEPT | ALONE))
+    tree = gad.resume(path, regression, data=ROWS, devices=2, progress=False)
+    np.testing.assert_array_equal(tree["posterior"]["x"].values, alone)
+
+
+@pytest.mark.parametrize(
+    ("settings", "error", "said"),
+    [
+        ({"devices": 3}, ValueError, "devices=3 must divide num_chains=8; use 9 chains"),
+        ({"devices": 1000}, ValueError, "devices=1000, and JAX has"),
+        ({"devices": 0}, ValueError, "devices"),
+        ({"devices": ["cpu:0"]}, TypeError, "devices"),
+        ({"devices": 2, "chain_block": 3}, ValueError, "chain_block=3 must divide the 4 chains of each device"),
+        ({"chain_block": 0}, ValueError, "chain_block"),
+    ],
+)
+def test_what_cannot_be_laid_out_is_refused(settings, error, said):
+    with pytest.raises(error, match=said):
+        draws(**({"devices": None} | settings))
