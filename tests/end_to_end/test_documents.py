@@ -65,7 +65,7 @@ def test_command_lines_of_the_readme(arguments, tmp_path, monkeypatch, data_home
         "bench peers": ["--peer", "gadabout", "--draws", "100", "--repeats", "1"],
         "verify": ["refusals"],
     }
-    if arguments[0] in ("status", "resume"):
+    if arguments[0] in ("status", "resume", "report"):
         made = ["sample", "german", "--sampler", "gad-mala", "--warmup", "100", "--draws", "50", "--out", "german.zarr"]
         assert CliRunner().invoke(app, made).exit_code == 0
     command = " ".join(arguments[: 2 if arguments[0] == "bench" else 1])
