@@ -11,9 +11,9 @@ import xarray as xr
 from typer.testing import CliRunner
 
 import gadabout as gad
-from gadabout.settings import settings_of
 from gadabout.cli.app import app
 from gadabout.cli.errors import FAILED
+from gadabout.settings import settings_of
 
 QUICK = {"num_warmup": 60, "num_draws": 50, "progress": False}
 MALA = {"sampler": gad.gad_mala(), **QUICK}

@@ -260,7 +260,6 @@ def test_chains_that_began_where_others_stood(distinct, chains, told):
     assert [(one.kind, one.figure) for one in found] == ([("starts", float(distinct))] if told else [])
 
 
-
 @pytest.mark.parametrize(("num_warmup", "told"), [(20, ["unsettled"]), (1_000, [])])
 def test_a_fit_that_still_changed_is_told(num_warmup, told):
     logdensity = lambda x: -0.5 * jnp.sum((x / jnp.arange(1.0, 11.0) ** 2) ** 2)

@@ -143,8 +143,8 @@ def advance(
 
     Returns the run, the buffers of shape (capacity, pools, chains, ...) and the tally. Of the first draw in the buffers
     `offset` iterations were made before; a draw is whole once `thinning` are. Neither of the three numbers compiles
-    anything anew. Iteration i of the chunk sees the i-th of `batches`, if there are any. `optimised` asks for all of the
-    compiler's optimisations. With a mesh the chains lie over its devices, which talk to each other in `Pool` alone;
+    anything anew. Iteration i of the chunk sees the i-th of `batches`, if there are any. `optimised` asks for all of
+    the compiler's optimisations. With a mesh the chains lie over its devices, which talk to each other in `Pool` alone;
     `block` of them are worked on at a time.
     """
     counts = jnp.asarray([length, thinning, offset])
