@@ -48,6 +48,23 @@ def test_data_reach_the_density(run, tmp_path, suffix):
     assert "100" in text
 
 
+def test_a_stored_run_finds_its_data_again(run, tmp_path):
+    """And a model in a file, which has its own position and data, is found again too."""
+    np.savez(tmp_path / "data.npz", **DATA)
+    np.savez(tmp_path / "other.npz", mean=DATA["sd"], sd=DATA["sd"])
+    file, resumed = tmp_path / "mine.py", ["resume", "--draws", "510", "--no-progress", "--target"]
+    assert run("scaled", "--data", tmp_path / "data.npz", "--dim", 2, "--out", tmp_path / "a.zarr").exit_code == 0
+    result = CliRunner().invoke(app, [*resumed, f"{file}:scaled", str(tmp_path / "a.zarr")])
+    assert result.exit_code == 0, result.output
+    more = [*resumed[:2], "520", *resumed[3:], f"{file}:scaled", "--data", str(tmp_path / "other.npz")]
+    result = CliRunner().invoke(app, [*more, str(tmp_path / "a.zarr")])
+    assert result.exit_code == 2
+    assert "data" in result.output
+    assert run("model", "--out", tmp_path / "b.zarr").exit_code == 0
+    result = CliRunner().invoke(app, [*resumed, f"{file}:model", str(tmp_path / "b.zarr")])
+    assert result.exit_code == 0, result.output
+
+
 def test_what_are_no_data_is_told(run, tmp_path):
     (tmp_path / "data.json").write_text('["a"]')
     (tmp_path / "words.json").write_text('{"mean": ["a"]}')

@@ -383,3 +383,14 @@ def test_nothing_in_a_store_is_code(stopped):
 def test_layouts_come_back(position):
     layout = layout_of(position)
     assert layout_from_json(json.loads(json.dumps(layout_to_json(layout)))) == layout
+
+
+def test_variables_keep_their_order_in_a_store(tmp_path):
+    path = tmp_path / "run.zarr"
+    density = lambda v: -0.5 * (v["c"] ** 2 + v["a"] ** 2 + jnp.sum(v["b"] ** 2))
+    init = {"c": 0.0, "a": 0.0, "b": jnp.zeros(2)}
+    gad.sample(density, init, sampler=MALA, out=path, num_chains=2, num_warmup=5, num_draws=20, progress=False)
+    assert list(xr.open_datatree(path, engine="zarr")["posterior"].data_vars) == ["c", "a", "b"]
+    tree = gad.resume(path, density, num_draws=30, progress=False)
+    assert list(tree["posterior"].data_vars) == ["c", "a", "b"]
+    assert list(xr.open_datatree(path, engine="zarr")["diagnostics/rhat"].data_vars) == ["c", "a", "b"]

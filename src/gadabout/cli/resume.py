@@ -4,6 +4,7 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated
 
+import numpy as np
 import typer
 
 from gadabout.cli.counts import whole
@@ -22,6 +23,10 @@ def resume(
     target: Annotated[
         str | None,
         typer.Option(metavar="file.py:function", help="The run's target again, where it is a file of yours."),
+    ] = None,
+    data: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="The run's data again, .npz or .json.", show_default="the run's own file"),
     ] = None,
     data_home: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Folder of data files.", show_default="the run's own")
@@ -58,8 +63,9 @@ def resume(
     is_file = ":" in name or name.endswith(".py")
     if is_file and target is None:
         raise CliError(f"--target: the run is of {name}, which is run only if you name it again: --target {name}")
-    n = len(manifest.layout["names"]) and manifest.layout["shapes"][0][0]
     home = data_home or (Path(origin["data_home"]) if "data_home" in origin else None)
-    model, _ = resolve(name, n if is_file else None, None, manifest.settings["num_chains"], home)
+    rows = data or (Path(origin["data"]) if "data" in origin else None)
+    one = sum(int(np.prod(shape)) for shape in manifest.layout["shapes"]) if is_file and not origin else None
+    model, _ = resolve(name, origin.get("dim", one), None, manifest.settings["num_chains"], home, rows)
     run = partial(gadabout.resume, path, model, num_draws=draws)
     ended(run, model.name, Wanted(path, json_file, plot, progress, quiet))

@@ -76,7 +76,8 @@ def _from_file(
     each = positions if positions.ndim == 2 else None
     start = partial(_near, positions if each is None else positions[0])
     model = Model(log_density, data=None if data is None else _data(data), start=start)
-    model.name, model.origin = target, {"target": target}
+    kept = {} if data is None else {"data": str(data.resolve())}
+    model.name, model.origin = target, {"target": target, "dim": positions.shape[-1], **kept}
     return model, each
 
 

@@ -84,8 +84,9 @@ class Arrays:
         self.metadata = {path: node for path, node in self.metadata.items() if path.split("/")[0] != group}
         for path, node in tree.subtree_with_keys:
             place = group if path == "." else f"{group}/{path}"
-            node.to_dataset(inherit=False).to_zarr(self.path, group=place, mode="a", consolidated=False, zarr_format=3)
-        self._look(group)
+            dataset = node.to_dataset(inherit=False)
+            dataset.to_zarr(self.path, group=place, mode="a", consolidated=False, zarr_format=3)
+            self._look(place, [*dataset.variables])
 
     def _of(self, group: str) -> dict[str, Any]:
         """The arrays of a group that grow, by name; `draw` is one of them."""
@@ -114,14 +115,19 @@ class Arrays:
         if "draw" in dataset.coords:
             encoding["draw"] = {"chunks": (LONGEST_CHUNK,)}
         dataset.to_zarr(self.path, group=group, mode="a", encoding=encoding, consolidated=False, zarr_format=3)
-        self._look(group)
+        self._look(group, [*dataset.data_vars])
         for name in (*new, *(["draw"] if "draw" in dataset.coords else [])):
             self._arrays[f"{group}/{name}"] = zarr.open_array(self.path / group / str(name), mode="r+")
 
-    def _look(self, group: str) -> None:
-        """Takes note of what the nodes of a group say of themselves."""
-        for file in sorted((self.path / group).rglob(ROOT)):
-            self.metadata[file.parent.relative_to(self.path).as_posix()] = json.loads(file.read_text(encoding="utf-8"))
+    def _look(self, group: str, names: Sequence[Any]) -> None:
+        """Takes note of what the nodes of a group say of themselves, arrays in the order of their names if they have one.
+
+        Readers see them in the order in which they are noted.
+        """
+        order = [f"{group}/{name}" for name in names]
+        files = {file.parent.relative_to(self.path).as_posix(): file for file in sorted((self.path / group).rglob(ROOT))}
+        for path in sorted(files, key=lambda path: order.index(path) if path in order else -1):
+            self.metadata[path] = json.loads(files[path].read_text(encoding="utf-8"))
 
     def _restore(self) -> None:
         """Takes up what is there, and drops what was written after the rows that are kept, or was being made."""
@@ -130,8 +136,9 @@ class Arrays:
         for unfinished in [*self.path.rglob("*.partial"), *self.path.rglob(".*")]:
             if unfinished.is_file():
                 unfinished.unlink()  # of a process that was killed while it wrote
+        known = [*json.loads((self.path / ROOT).read_text(encoding="utf-8"))["consolidated_metadata"]["metadata"]]
         for group in self.rows:
-            self._look(group)
+            self._look(group, [path.removeprefix(f"{group}/") for path in known if path.startswith(f"{group}/")])
         self.publish()
         for folder in [child for child in self.path.iterdir() if child.is_dir() and child.name != HIDDEN]:
             if folder.name not in self.rows:
