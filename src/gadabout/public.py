@@ -33,7 +33,7 @@ from gadabout.algorithms import (
     split_hmc,
     ula,
 )
-from gadabout.api import RunStopped, posterior_predictive, predictive, resume, sample
+from gadabout.api import RunStopped, from_blackjax, posterior_predictive, predictive, resume, sample, to_blackjax
 from gadabout.diagnostics import diagnose
 from gadabout.driver import CheckpointError, Until
 from gadabout.factors import AbstractFactor
@@ -77,6 +77,7 @@ __all__ = [
     "factors",
     "finite",
     "fisher_mala",
+    "from_blackjax",
     "gad",
     "gad_mala",
     "gad_rwm",
@@ -109,5 +110,6 @@ __all__ = [
     "sgld",
     "sgnht",
     "split_hmc",
+    "to_blackjax",
     "ula",
 ]

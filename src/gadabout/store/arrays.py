@@ -125,7 +125,9 @@ class Arrays:
         Readers see them in the order in which they are noted.
         """
         order = [f"{group}/{name}" for name in names]
-        files = {file.parent.relative_to(self.path).as_posix(): file for file in sorted((self.path / group).rglob(ROOT))}
+        files = {
+            file.parent.relative_to(self.path).as_posix(): file for file in sorted((self.path / group).rglob(ROOT))
+        }
         for path in sorted(files, key=lambda path: order.index(path) if path in order else -1):
             self.metadata[path] = json.loads(files[path].read_text(encoding="utf-8"))
 

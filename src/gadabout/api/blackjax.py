@@ -1,0 +1,144 @@
+"""BlackJAX both ways: its algorithms as samplers, and samplers as pairs of functions for its loops."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax.tree_util import Partial
+from jaxtyping import Array, PyTree
+
+from gadabout.adaptations import NoAdaptation
+from gadabout.api.checks import checked_model
+from gadabout.api.warm import learned_from
+from gadabout.calls import called
+from gadabout.checks import check_function, check_truth, shown
+from gadabout.kernels import AbstractKernel
+from gadabout.kernels.base import Info
+from gadabout.layout import layout_of
+from gadabout.sampler import Sampler, State
+from gadabout.target import Point
+
+if TYPE_CHECKING:
+    import xarray as xr
+    from blackjax.base import SamplingAlgorithm
+
+STATISTICS = {"is_divergent": "diverging", "energy": "energy", "num_integration_steps": "n_steps"}
+"""what BlackJAX's infos call statistics, and ArviZ"""
+
+
+class BlackJAX(AbstractKernel):
+    """The transition of one of BlackJAX's algorithms, whose state has a `position` and a `logdensity`.
+
+    Args:
+        make: an algorithm from a log density of a flat position (n,).
+    """
+
+    make: Callable[[Callable], Any]
+
+    @property
+    def order(self):
+        return 1
+
+    def init(self, x, target):
+        return self._of(target).init(x)
+
+    def position(self, state):
+        return state.position
+
+    def point(self, state):
+        grad = getattr(state, "logdensity_grad", jnp.full_like(state.position, jnp.nan))
+        return Point(state.position, state.logdensity, grad)
+
+    def step(self, key, state, target):
+        after, info = self._of(target).step(key, state)
+        moved = getattr(info, "is_accepted", jnp.any(after.position != state.position))
+        told = {name: getattr(info, own) for own, name in STATISTICS.items() if hasattr(info, own)}
+        gradients = told.get("n_steps", jnp.asarray(int(hasattr(after, "logdensity_grad"))))
+        rate = jnp.asarray(info.acceptance_rate, after.position.dtype)
+        finite = jnp.isfinite(after.logdensity)
+        return after, Info(after.logdensity, rate, moved, finite, statistics=told, gradient_evaluations=gradients)
+
+    def _of(self, target) -> Any:
+        made = called("make", "(log_density)", self.make, target.log_density)
+        if not (hasattr(made, "init") and hasattr(made, "step")):
+            raise TypeError(f"make must return an algorithm such as blackjax.nuts(log_density, ...), got {shown(made)}")
+        return made
+
+
+def from_blackjax(make: Callable[[Callable], Any]) -> Sampler:
+    """One of BlackJAX's algorithms as a sampler, with the settings that it is given; nothing is learned.
+
+    `from_blackjax(lambda f: blackjax.nuts(f, step_size=0.5, inverse_mass_matrix=jnp.ones(3)))`
+
+    Args:
+        make: an algorithm from a log density of a flat position, shape (n,): one with `init` and `step`, whose state
+            has `position` and `logdensity`, and whose info has `acceptance_rate`.
+
+    Raises:
+        TypeError: for what is no function, or returns no algorithm.
+    """
+    kernel = BlackJAX(Partial(check_function("make", make, "of a log density")))
+    return Sampler("blackjax", Partial(_kernel, kernel), NoAdaptation(), num_warmup=0, state_is_point=False)
+
+
+def _kernel(kernel, n, learned):
+    return kernel
+
+
+class ChainState(NamedTuple):
+    """A chain in one of BlackJAX's loops: where it stands, log π there, and the sampler's own state."""
+
+    position: PyTree
+    logdensity: Array
+    inner: State
+
+
+def to_blackjax(
+    sampler: Sampler,
+    logdensity: Callable[..., Any],
+    position: PyTree,
+    *,
+    warm_start: "xr.DataTree | None" = None,
+    adapt: bool = False,
+) -> "SamplingAlgorithm":
+    """A sampler's `(init, step)` for one chain, to be jitted, mapped over chains and scanned as BlackJAX's are.
+
+    Args:
+        sampler: a recipe's result.
+        logdensity: log π of a position, or a `gadabout.Model`.
+        position: an example of a position, a pytree of arrays.
+        warm_start: a result of `sample`, whose θ and fitted Gaussian the kernel begins with.
+        adapt: whether θ is learned on the way; draws are then not those of a Markov chain.
+
+    Returns:
+        `init(position)` and `step(key, state)`; a state has `position` and `logdensity`, an info is the dict of the
+        iteration's statistics by their ArviZ names.
+
+    Raises:
+        TypeError, ValueError: for an argument that is not of its kind.
+    """
+    if not isinstance(sampler, Sampler):
+        raise TypeError(f"sampler must be a recipe's result, such as gadabout.gad_mala(), got {shown(sampler)}")
+    check_truth("adapt", adapt)
+    model = checked_model(logdensity, None, None, None).laid_out(layout_of(position, "position"))
+    target, layout = model.target, model.layout
+    assert layout is not None
+    learned = None if warm_start is None else learned_from(warm_start, layout)
+
+    def told(state: State, lp: Array) -> ChainState:
+        return ChainState(layout.unravel(state.position[0]), lp, state)
+
+    def init(position: PyTree, rng_key: Any = None) -> ChainState:
+        x = layout.ravel(position)
+        return told(sampler.init(target, x[None], learned), target.log_density(x))
+
+    def step(rng_key: Any, state: ChainState) -> tuple[ChainState, dict[str, Array]]:
+        key = rng_key if jnp.issubdtype(rng_key.dtype, jax.dtypes.prng_key) else jax.random.wrap_key_data(rng_key)
+        after, record = sampler.step(key[None], state.inner, target, adapt)
+        record = {name: values[0] for name, values in record.items()}
+        return told(after, record["lp"]), record
+
+    from blackjax.base import SamplingAlgorithm  # takes a while to import
+
+    return SamplingAlgorithm(init, step)  # pyright: ignore[reportArgumentType]

@@ -1,0 +1,92 @@
+"""BlackJAX both ways: the same moves from the same keys, in its loops and in ours."""
+
+import blackjax
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import gadabout as gad
+
+SCALES = jnp.array([0.5, 1.0, 2.0])
+ALGORITHMS = {
+    "nuts": lambda f: blackjax.nuts(f, 0.7, SCALES**2),
+    "hmc": lambda f: blackjax.hmc(f, 0.4, SCALES**2, 5),
+    "mala": lambda f: blackjax.mala(f, 0.2),
+    "random-walk": lambda f: blackjax.additive_step_random_walk(f, blackjax.mcmc.random_walk.normal(0.5 * SCALES)),
+}
+
+
+def normal(x):
+    return -0.5 * jnp.sum((x / SCALES) ** 2)
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_its_algorithms_make_their_own_moves(name):
+    sampler, algorithm = gad.from_blackjax(ALGORITHMS[name]), ALGORITHMS[name](normal)
+    x, keys = jnp.array([0.3, -1.0, 2.0]), jax.random.split(jax.random.key(1), 20)
+    target = gad.Target(normal)
+
+    def ours(state, key):
+        state, record = sampler.step(key[None], state, target)
+        return state, (state.position[0], record["acceptance_rate"][0])
+
+    def theirs(state, key):
+        state, info = algorithm.step(key, state)
+        return state, (state.position, info.acceptance_rate)
+
+    (a, rate), (b, own) = (
+        jax.lax.scan(step, begin, keys)[1]
+        for step, begin in ((ours, sampler.init(target, x[None])), (theirs, algorithm.init(x)))
+    )
+    np.testing.assert_allclose(a, b, rtol=1e-12)
+    np.testing.assert_allclose(rate, own, rtol=1e-12)
+    assert len(np.unique(np.asarray(a)[:, 0])) > 3
+
+
+def test_a_run_with_its_nuts_is_a_run():
+    sampler = gad.from_blackjax(ALGORITHMS["nuts"])
+    tree = gad.sample(normal, jnp.zeros(3), sampler=sampler, num_draws=1_000, progress=False)
+    x = tree["posterior"]["x"].values
+    assert np.all(np.abs(x.mean((0, 1)) / SCALES) < 0.2)
+    assert np.all(np.abs(x.std((0, 1)) / SCALES - 1) < 0.15)
+    assert set(tree["sample_stats"].data_vars) >= {"diverging", "energy", "n_steps", "acceptance_rate", "lp"}
+    assert tree.attrs["gradient_evaluations"] == int(tree["sample_stats"]["n_steps"].sum())
+
+
+def test_our_samplers_run_in_its_loops():
+    def density(v):
+        return -0.5 * jnp.sum(v["b"] ** 2) - 0.5 * (v["a"] / 3) ** 2
+
+    like = {"b": jnp.zeros(2), "a": jnp.zeros(())}
+    known = gad.sample(density, like, sampler=gad.gad_mala(), num_warmup=2_000, num_draws=500, progress=False)
+    algorithm = gad.to_blackjax(gad.gad_mala(), density, like, warm_start=known)
+    states = jax.vmap(algorithm.init)({"b": jnp.zeros((4, 2)), "a": jnp.zeros(4)})
+
+    def loop(states, key):
+        states, info = jax.vmap(algorithm.step)(jax.random.split(key, 4), states)
+        return states, (states.position["a"], states.logdensity, info["acceptance_rate"])
+
+    _, (a, lp, rate) = jax.jit(lambda s: jax.lax.scan(loop, s, jax.random.split(jax.random.PRNGKey(0), 4_000)))(states)
+    assert abs(a[500:].std() / 3 - 1) < 0.15
+    assert 0.4 < rate.mean() < 0.75
+    np.testing.assert_allclose(lp[-1].shape, (4,))
+    same, _ = algorithm.step(jax.random.PRNGKey(3), algorithm.init(like))
+    np.testing.assert_allclose(same.logdensity, density(same.position), rtol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (lambda: gad.from_blackjax(3), "make"),
+        (lambda: gad.to_blackjax(gad.default(), normal, jnp.zeros(3)), "sampler must be a recipe's result"),
+        (lambda: gad.to_blackjax(gad.rwm(), normal, jnp.zeros(3), adapt="yes"), "adapt"),
+        (
+            lambda: gad.sample(normal, jnp.zeros(3), sampler=gad.from_blackjax(lambda f: None), progress=False),
+            "make must return an algorithm",
+        ),
+    ],
+)
+def test_what_is_no_algorithm_is_refused(call, said):
+    with pytest.raises(TypeError, match=said):
+        call()
