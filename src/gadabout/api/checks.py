@@ -11,7 +11,8 @@ import numpy as np
 from jax.sharding import Mesh
 from jaxtyping import PyTree
 
-from gadabout import algorithms, named
+import gadabout.algorithms as algorithms
+import gadabout.named as named
 from gadabout.checks import check_whole, shown
 from gadabout.driver import CHAINS, POSITION
 from gadabout.model import AbstractModel, Model

@@ -1,5 +1,7 @@
 """PyMC models, through PyTensor's translation to JAX."""
 
+# pyright: reportMissingImports=false
+
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import contextmanager

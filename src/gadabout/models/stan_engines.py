@@ -1,5 +1,7 @@
 """What computes a Stan program's density: BridgeStan, or the services that PyStan brings with it."""
 
+# pyright: reportMissingImports=false
+
 import asyncio
 import json
 import pickle

@@ -3,6 +3,8 @@
 It reads pickled calls (method, arguments) of the compiled module from stdin, and writes (whether it worked, value).
 """
 
+# pyright: reportMissingImports=false
+
 import os
 import pickle
 import sys

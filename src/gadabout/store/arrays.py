@@ -120,7 +120,7 @@ class Arrays:
             self._arrays[f"{group}/{name}"] = zarr.open_array(self.path / group / str(name), mode="r+")
 
     def _look(self, group: str, names: Sequence[Any]) -> None:
-        """Takes note of what the nodes of a group say of themselves, arrays in the order of their names if they have one.
+        """Takes note of what the nodes of a group say of themselves, arrays in the order of `names`, if they are there.
 
         Readers see them in the order in which they are noted.
         """
