@@ -97,7 +97,7 @@ def test_the_table_has_the_figures_of_the_draws(runs, tmp_path):
     _, tree = runs
     b = tree["posterior"]["b"].values
     text = page_of(tree, tmp_path / "page.html").text
-    row = re.search(r" b (-?\d\S*) (\S+) (\S+) \S+ \S+ (\S+) \S+ (\S+) ", text)
+    row = re.search(r" b (-?[\d.]+) ([\d.]+) ([\d.]+) \S+ \S+ ([\d,]+) [\d,]+ ([\d.]+) ", text)
     mean, sd, mcse, bulk, rhat = (float(figure.replace(",", "")) for figure in row.groups())
     assert mean == pytest.approx(b.mean(), rel=1e-3)
     assert sd == pytest.approx(b.std(ddof=1), rel=1e-3)
