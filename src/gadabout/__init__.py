@@ -6,6 +6,7 @@ what needs none of them, such as `gadabout --version`, answers at once.
 
 from importlib import import_module
 from importlib.metadata import version
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -15,7 +16,9 @@ __version__ = version("gadabout")
 
 
 def __getattr__(name: str) -> Any:
-    """A public name, or a module of the package that they need; raises AttributeError for any other."""
+    """A module of the package, which is imported alone, or a public name; raises AttributeError for any other."""
+    if not name.startswith("__") and find_spec(f"gadabout.{name}") is not None:
+        return import_module(f"gadabout.{name}")
     if not name.startswith("__") or name == "__all__":
         found = vars(import_module("gadabout.public"))
         if name in found:

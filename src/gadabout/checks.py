@@ -5,7 +5,7 @@ out of range raises ValueError; NaN, and a fraction where a whole number is want
 """
 
 import math
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 import numpy as np
@@ -149,3 +149,20 @@ def _number(name: str, value: Any, wanted: str) -> float:
         except (TypeError, ValueError) as error:
             raise TypeError(f"{name} {wanted}, got {shown(value)}") from error
     raise TypeError(f"{name} {wanted}, got {shown(value)}")
+
+
+def check_devices(value: Any) -> Sequence[Any]:
+    """The devices of JAX that their number, or a list of them, stands for."""
+    import jax
+
+    if not isinstance(value, Sequence):
+        there, count = jax.devices(), check_whole("devices", value)
+        if count > len(there):
+            raise ValueError(
+                f"devices={count}, and JAX has {len(there)}; on a CPU it makes more of them with "
+                f"jax.config.update('jax_num_cpu_devices', {count}) before it is used"
+            )
+        return there[:count]
+    if not (len(value) and all(isinstance(one, jax.Device) for one in value)):
+        raise TypeError(f"devices must be their number or a list from jax.devices(), got {shown(value)}")
+    return value

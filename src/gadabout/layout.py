@@ -80,14 +80,17 @@ class Layout(eqx.Module):
             return dict(zip(self.names, leaves, strict=True))
         return jax.tree.unflatten(self.structure, leaves)
 
+    def leaves(self, position: PyTree) -> list[Any]:
+        """The leaves of a position, in the order of their names."""
+        return [position[name] for name in self.names] if self.structure is None else jax.tree.leaves(position)
+
     def unravel(self, x: Float[Array, " n"]) -> PyTree:
         """The position that a flat vector stands for."""
         return self.position(self.variables(x))
 
     def ravel(self, position: PyTree) -> Float[Array, " n"]:
         """The flat vector of a position; not finite where the position violates a constraint."""
-        leaves = [position[name] for name in self.names] if self.structure is None else jax.tree.leaves(position)
-        leaves = [jnp.asarray(leaf, dtype=float) for leaf in leaves]
+        leaves = [jnp.asarray(leaf, dtype=float) for leaf in self.leaves(position)]
         free = [
             self.transforms[name].inv(leaf) if name in self.transforms else leaf
             for name, leaf in zip(self.names, leaves, strict=True)

@@ -4,13 +4,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
-from functools import partial
 from typing import Any, Self
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.tree_util import Partial
 from jaxtyping import Array, Float, Key, PyTree
 
 from gadabout.calls import called
@@ -49,10 +49,12 @@ class AbstractModel(ABC):
 
     def layout_for(self, position: PyTree, argument: str) -> Layout:
         """The layout of positions like this one, given by its arrays or their shapes: the model's own where it fits."""
-        layout = layout_of(position, argument)
-        own = self.layout
+        layout, own = self._layout_of(position, argument), self.layout
         by_name = own is not None and own.structure is None and layout.structure is None
         return own if own is not None and by_name and _shapes(own) == _shapes(layout) else layout
+
+    def _layout_of(self, position: PyTree, argument: str) -> Layout:
+        return layout_of(position, argument)
 
     def laid_out(self, layout: Layout) -> Self:
         """The model for positions of a layout; raises ValueError where it has another one."""
@@ -166,13 +168,8 @@ class Model(AbstractModel):
     def target(self) -> Target:
         return Target(self.log_density, self.data, self.layout)
 
-    def _layout_of(self, position: PyTree, argument: str) -> Layout:
+    def _layout_of(self, position, argument):
         return layout_of(position, argument, self.transforms)
-
-    def layout_for(self, position, argument):
-        layout = self._layout_of(position, argument)
-        own = self.layout
-        return own if own is not None and own.structure is None and _shapes(own) == _shapes(layout) else layout
 
     def laid_out(self, layout):
         model = super().laid_out(replace(layout, transforms=self.transforms))
@@ -220,9 +217,11 @@ class Model(AbstractModel):
         assert self.layout is not None, "models are laid out before they are run"
         if name not in self._written:
             arguments = jax.ShapeDtypeStruct(x.shape[-1:], x.dtype), *(jax.random.key(0) for _ in own)
-            one = partial(_one, name, function, self.layout, self.data)
+            layout, data = self.layout, self.data
+            one = lambda row, *key: _called(name, function, *key, layout.unravel(row), data)
             self._written[name] = shapes_of(one, *arguments)
-        return in_order(self._written[name], _each(name, function, self.layout, self.data, x, *own))
+        values = each(Partial(_called, name, function), self.data, self.layout, x, *own)
+        return in_order(self._written[name], values)
 
 
 def _arrays(position: PyTree) -> PyTree:
@@ -238,17 +237,17 @@ def _leaves(layout: Layout) -> str:
     return ", ".join(f"{name}: {shape}" for name, shape in zip(layout.names, layout.shapes, strict=True))
 
 
-def _one(name: str, function: Callable, layout: Layout, data: PyTree, x: Float[Array, " n"], *key: Any) -> PyTree:
-    position, own = layout.unravel(x), () if data is None else (data,)
+def _called(name: str, function: Callable, *arguments: Any) -> PyTree:
+    """What a user's function makes of ([key], position, data), called without the data where there are none."""
+    *key, position, data = arguments
+    own = () if data is None else (data,)
     words = [*(["key"] if key else []), "position", *(["data"] if own else [])]
     return called(name, f"({', '.join(words)})" if words[1:] else "of a position", function, *key, position, *own)
 
 
 @eqx.filter_jit
-def _each(
-    name: str, function: Callable, layout: Layout, data: PyTree, x: Float[Array, "*draws n"], *key: Any
-) -> PyTree:
-    """A function of every position; the leading axes of x, and of keys if there are any, stay in front."""
-    one = lambda row, *key: _one(name, function, layout, data, row, *key)
-    values = jax.vmap(one)(x.reshape(-1, x.shape[-1]), *(each.reshape(-1) for each in key))
+def each(function: Any, data: PyTree, layout: Layout, x: Float[Array, "*draws n"], *keys: Any) -> PyTree:
+    """A function of (position, data), or (key, position, data), of every flat position; leading axes stay in front."""
+    one = lambda row, *key: function(*key, layout.unravel(row), data)
+    values = jax.vmap(one)(x.reshape(-1, x.shape[-1]), *(key.reshape(-1) for key in keys))
     return jax.tree.map(lambda leaf: leaf.reshape(*x.shape[:-1], *leaf.shape[1:]), values)

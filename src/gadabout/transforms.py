@@ -57,11 +57,16 @@ def flat_shape(name: str, transform: Any, shape: tuple[int, ...]) -> tuple[int, 
     return flat
 
 
+def import_numpyro() -> None:
+    """Imports NumPyro whole: arviz_base leaves it half imported, and its parts would be imported twice."""
+    import numpyro
+
+    numpyro.__version__  # noqa: B018
+
+
 def _transform(argument: str, constraint: Any) -> Any:
     try:
-        import numpyro
-
-        numpyro.__version__  # noqa: B018 - arviz_base leaves it half imported, and its parts would be imported twice
+        import_numpyro()
         from numpyro.distributions import biject_to, constraints, transforms
     except ImportError as error:
         remedy = "install it: pip install 'gadabout[models]'"

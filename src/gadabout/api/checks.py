@@ -11,9 +11,8 @@ import numpy as np
 from jax.sharding import Mesh
 from jaxtyping import PyTree
 
-import gadabout.algorithms as algorithms
-import gadabout.named as named
-from gadabout.checks import check_whole, shown
+from gadabout import algorithms, named
+from gadabout.checks import check_devices, check_whole, shown
 from gadabout.driver import CHAINS, POSITION
 from gadabout.model import AbstractModel, Model
 from gadabout.sampler import Sampler
@@ -91,17 +90,7 @@ def laid_over(devices: int | Sequence[Any] | None, chain_block: int | None, num_
 
     Raises ValueError where there are not so many devices, or chains do not divide among them and into blocks.
     """
-    there = jax.devices()
-    if devices is not None and not isinstance(devices, Sequence):
-        count = check_whole("devices", devices)
-        if count > len(there):
-            raise ValueError(
-                f"devices={count}, and JAX has {len(there)}; on a CPU it makes more of them with "
-                f"jax.config.update('jax_num_cpu_devices', {count}) before it is used"
-            )
-        devices = there[:count]
-    if devices is not None and not (len(devices) and all(isinstance(one, jax.Device) for one in devices)):
-        raise TypeError(f"devices must be their number or a list from jax.devices(), got {shown(devices)}")
+    devices = None if devices is None else check_devices(devices)
     over = 1 if devices is None else len(devices)
     if num_chains % over:
         raise ValueError(

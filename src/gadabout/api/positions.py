@@ -67,8 +67,7 @@ def _layout(position: PyTree, argument: str, model: AbstractModel, discrete: boo
 
 def _check_constraints(position: PyTree, argument: str, layout: Layout) -> None:
     """Raises ValueError where a position violates a constraint of the model's."""
-    leaves = [position[name] for name in layout.names] if layout.structure is None else jax.tree.leaves(position)
-    for name, leaf in zip(layout.names, leaves, strict=True):
+    for name, leaf in zip(layout.names, layout.leaves(position), strict=True):
         transform = layout.transforms.get(name)
         if transform is not None and not bool(jnp.all(transform.codomain(jnp.asarray(leaf, float)))):
             raise ValueError(f"{argument}: {name!r} violates its constraint {_words(transform)}, got {shown(leaf)}")

@@ -1,6 +1,5 @@
 """The programs of a run: its start, the chunk that advances all chains, the ends of windows, what is handed over."""
 
-from collections.abc import Callable
 from concurrent.futures import Future
 from functools import partial
 from typing import Any
@@ -13,6 +12,7 @@ from jax.sharding import PartitionSpec as P
 from jaxtyping import Array, Bool, Float, Int, Key, PyTree, UInt
 
 from gadabout.adaptations import PerChain, Pool
+from gadabout.adaptations.pool import ALONE
 from gadabout.driver.programs import Program, program
 from gadabout.kernels import AbstractKernel
 from gadabout.sampler import Sampler, State
@@ -96,16 +96,14 @@ def _iteration(sampler: Sampler, target: Target, run: Run, adapt: bool, pool: Po
     """One iteration of every chain, and its record with the positions in it, each of shape (pools, chains, ...)."""
     within, between = _levels(run, pool)
     step = lambda key, state: sampler.step(key, state, target, adapt, within)
-    pools, record = between(step, _keys(run, run.t), run.pools)
+    pools, record = between.each(step, _keys(run, run.t), run.pools)
     record[POSITION] = jax.vmap(lambda pool: pool.position)(pools)
     return Run(pools, run.chain_keys, run.t + 1), record
 
 
-def _levels(run: Run, pool: Pool) -> tuple[Pool, Callable]:
-    """Where the chains of a pool are, and how pools are gone through: blocks are of what there are several of."""
-    if run.chain_keys.shape[0] == 1:
-        return pool, lambda function, *trees: jax.vmap(function)(*trees)
-    return Pool(), pool.each
+def _levels(run: Run, pool: Pool) -> tuple[Pool, Pool]:
+    """How the chains of a pool are gone through, and how pools are: blocks are of what there are several of."""
+    return (pool, ALONE) if run.chain_keys.shape[0] == 1 else (ALONE, pool)
 
 
 def shapes(sampler: Sampler, target: Target, run: Run, adapt: bool) -> dict[str, jax.ShapeDtypeStruct]:
@@ -225,7 +223,7 @@ def _chunk(known: tuple, run: Run, counts: Array, pool: Pool) -> tuple[Run, dict
         keys = jnp.moveaxis(jax.vmap(lambda j: _keys(run, run.t + j))(jnp.arange(block, dtype=run.t.dtype)), 0, 2)
         within, between = _levels(run, pool)
         ahead = lambda keys, state: sampler.run(keys, state, seen(0), count, within)
-        pools, *rest = between(ahead, keys, run.pools)
+        pools, *rest = between.each(ahead, keys, run.pools)
         positions, records = jax.tree.map(lambda rows: jnp.moveaxis(rows, 1, 0), tuple(rest))
         records = records | {POSITION: positions}
         row = lambda j: {name: rows[j] for name, rows in records.items()}

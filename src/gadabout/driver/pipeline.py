@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -106,8 +106,7 @@ class Pipeline:
         offset = segment.done % thinning
         run, buffer, tally = loop.advance(
             sampler, self.target, run, length, thinning, segment.adapt, fields,
-            offset=offset, batches=batches, mesh=self.settings.mesh,
-            block=self.settings.chain_block, optimised=self.settings.num_warmup >= LONG_WARMUP,
+            offset=offset, batches=batches, **self._how(),
         )  # fmt: skip
         self.t += length
         return run, Chunk(segment, length, buffer, tally, sent)
@@ -115,10 +114,13 @@ class Pipeline:
     def ahead(self, sampler: Sampler, run: loop.Run, adapt: bool, fields: tuple[str, ...]) -> Future:
         """Compiles what `send` will run, in another thread."""
         batches = None if self.feed is None else self.feed.chunk(self.t, 0)[0]
-        return loop.advance_ahead(
-            sampler, self.target, run, adapt, fields, batches=batches, mesh=self.settings.mesh,
-            block=self.settings.chain_block, optimised=self.settings.num_warmup >= LONG_WARMUP,
-        )  # fmt: skip
+        return loop.advance_ahead(sampler, self.target, run, adapt, fields, batches=batches, **self._how())
+
+    def _how(self) -> dict[str, Any]:
+        """How chunks are laid out and compiled."""
+        settings = self.settings
+        optimised = settings.num_warmup >= LONG_WARMUP
+        return {"mesh": settings.mesh, "block": settings.chain_block, "optimised": optimised}
 
     def wait(self) -> None:
         """Waits for the chunk under way, and sets the length of the next by its time."""

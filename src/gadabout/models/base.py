@@ -5,11 +5,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Key, PyTree
+from jaxtyping import Array, Float, Key
 
 from gadabout.layout import Layout
 from gadabout.model import AbstractModel
@@ -21,13 +20,14 @@ RADIUS = 2.0
 
 @dataclass(frozen=True)
 class Uniform:
-    """A start uniform on (−2, 2) in every unconstrained coordinate, as Stan and NumPyro have it."""
+    """A start uniform on (−radius, radius) in every unconstrained coordinate, (−2, 2) as in Stan."""
 
     shapes: tuple[tuple[str, tuple[int, ...]], ...]
+    radius: float = RADIUS
 
     def __call__(self, key: Key[Array, ""]) -> dict[str, Float[Array, "..."]]:
         keys = jax.random.split(key, len(self.shapes))
-        draw = lambda key, shape: jax.random.uniform(key, shape, jnp.zeros(0).dtype, -RADIUS, RADIUS)
+        draw = lambda key, shape: jax.random.uniform(key, shape, jnp.zeros(0).dtype, -self.radius, self.radius)
         return {name: draw(each, shape) for each, (name, shape) in zip(keys, self.shapes, strict=True)}
 
 
@@ -80,12 +80,3 @@ class AbstractForeign(AbstractModel):
         """The unconstrained values by name, marked where the shape is not that of the variable."""
         assert self.layout is not None
         return dict(zip(self.layout.free_names, self.layout.split(x).values(), strict=True))
-
-
-@eqx.filter_jit
-def each(function: Any, data: PyTree, layout: Layout, x: Float[Array, "*draws n"], *keys: Any) -> PyTree:
-    """A function of (position, data), or (key, position, data), of every flat position; leading axes stay in front."""
-    count = int(np.prod(x.shape[:-1]))
-    one = lambda row, *key: function(*key, layout.unravel(row), data)
-    values = jax.vmap(one)(x.reshape(count, x.shape[-1]), *(key.reshape(count) for key in keys))
-    return jax.tree.map(lambda leaf: leaf.reshape(*x.shape[:-1], *leaf.shape[1:]), values)

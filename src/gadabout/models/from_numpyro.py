@@ -12,9 +12,11 @@ from jax.tree_util import Partial
 
 from gadabout.calls import called
 from gadabout.checks import check_function
-from gadabout.models.base import AbstractForeign, each
+from gadabout.model import each
+from gadabout.models.base import AbstractForeign
 from gadabout.models.missing import needs
 from gadabout.target import Target
+from gadabout.transforms import import_numpyro
 
 
 def numpyro(
@@ -45,9 +47,7 @@ def numpyro(
         TypeError, ValueError: if the model cannot be run with these arguments, or has sites that cannot be sampled.
     """
     needs("numpyro", "models", "gadabout.models.numpyro")
-    import numpyro
-
-    numpyro.__version__  # noqa: B018 - arviz_base leaves it half imported, and its parts would be imported twice
+    import_numpyro()
     check_function("model", model, "with numpyro.sample sites")
     return NumPyroModel(model, args, kwargs, dims, coords)
 

@@ -13,7 +13,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from gadabout.checks import shown
-from gadabout.models.base import AbstractForeign, each
+from gadabout.model import each
+from gadabout.models.base import AbstractForeign, Uniform
 from gadabout.models.missing import needs
 from gadabout.target import Target
 
@@ -83,14 +84,11 @@ class Jittered:
 
     def __init__(self, point: Mapping[str, np.ndarray]):
         self.point = dict(point)
+        self.jitter = Uniform(tuple((name, np.shape(value)) for name, value in point.items()), radius=1.0)
 
     def __call__(self, key):
-        keys = jax.random.split(key, len(self.point))
-        jitter = lambda key, like: jax.random.uniform(key, jnp.shape(like), jnp.zeros(0).dtype, -1, 1)
-        return {
-            name: jnp.asarray(value, float) + jitter(each, value)
-            for each, (name, value) in zip(keys, self.point.items(), strict=True)
-        }
+        jitter = self.jitter(key)
+        return {name: jnp.asarray(value, float) + jitter[name] for name, value in self.point.items()}
 
 
 class PyMCModel(AbstractForeign):

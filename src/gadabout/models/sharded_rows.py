@@ -10,7 +10,7 @@ from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 from jaxtyping import PyTree
 
-from gadabout.checks import check_function, check_whole, shown
+from gadabout.checks import check_devices, check_function
 from gadabout.model import Model
 
 ROWS = "rows"
@@ -44,7 +44,7 @@ def sharded(
     """
     check_function("log_prior", log_prior)
     check_function("log_likelihood", log_likelihood)
-    mesh = Mesh(np.array(_chosen(devices)), (ROWS,))
+    mesh = Mesh(np.array(jax.devices() if devices is None else check_devices(devices)), (ROWS,))
     data = _laid(rows, mesh)
 
     def log_density(position, data):
@@ -61,20 +61,6 @@ def sharded(
         return log_prior(position) + total
 
     return Model(log_density, position, data=data, **settings)
-
-
-def _chosen(devices: int | Sequence[Any] | None) -> Sequence[Any]:
-    there = jax.devices()
-    if devices is None:
-        return there
-    if not isinstance(devices, Sequence):
-        count = check_whole("devices", devices)
-        if count > len(there):
-            raise ValueError(f"devices={count}, and JAX has {len(there)}")
-        return there[:count]
-    if not (len(devices) and all(isinstance(one, jax.Device) for one in devices)):
-        raise TypeError(f"devices must be their number or a list from jax.devices(), got {shown(devices)}")
-    return devices
 
 
 def _laid(rows: PyTree, mesh: Mesh) -> tuple[PyTree, jax.Array]:
