@@ -136,3 +136,13 @@ def test_a_move_that_is_named_is_taken(move, kernel):
 
 def test_an_even_target_needs_no_skew():
     assert not np.any(fitted_skew(np.random.default_rng(0).normal(size=(1_600, 50))).angle != no_skew(50).angle)
+
+
+def test_what_a_proposal_of_fixed_size_holds_is_told():
+    """θ of a proposal that can be made for no other number of coordinates, a scalar in it, has its names all the same."""
+    sampler = gad.independence(gad.proposals.StudentT(jnp.zeros(2), Cholesky(jnp.eye(2)), jnp.asarray(5.0)))
+    tree = gad.sample(lambda x: -0.5 * x @ x, jnp.zeros(2), sampler=sampler, num_draws=10, progress=False)
+    learned = tree["learned"].to_dataset()
+    (degrees,) = [values for name, values in learned.items() if str(name).endswith("degrees_of_freedom")]
+    assert degrees.shape == () and float(degrees) == 5.0
+    assert ("coordinate", "other_coordinate") in [values.dims for values in learned.data_vars.values()]

@@ -35,7 +35,7 @@ def learned_by_name(engine: Engine, model: AbstractModel) -> "xr.Dataset":
     for name, leaf in theta_by_name(kernel).items():
         values, leading = (np.asarray(leaf), ["chain"]) if per_chain else (np.asarray(leaf)[0], [])
         shape = values.shape[len(leading) :]
-        ours = smaller.get(name) == shape and len(larger.get(name, ())) == len(shape)
+        ours = smaller.get(name) == shape and name in larger and len(larger[name]) == len(shape)
         grows = np.not_equal(shape, larger[name]) if ours else np.equal(shape, n)
         counted, axes = iter(AXES), []
         for i, (size, own) in enumerate(zip(shape, grows, strict=True)):
