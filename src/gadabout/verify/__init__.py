@@ -5,6 +5,7 @@ from gadabout.verify.bias import BIAS
 from gadabout.verify.calibration import CALIBRATION
 from gadabout.verify.coverage import COVERAGE
 from gadabout.verify.damage import DAMAGE
+from gadabout.verify.devices import DEVICE_LAYOUTS
 from gadabout.verify.frame import Figure, Found, Item, Kept, Result, run
 from gadabout.verify.invariance import INVARIANCE
 from gadabout.verify.killed import KILLED
@@ -24,6 +25,7 @@ ITEMS: dict[str, Item] = {
         COVERAGE,
         ALARMS,
         SAME_BITS,
+        DEVICE_LAYOUTS,
         REFUSALS,
         KILLED,
         DAMAGE,

@@ -1,0 +1,109 @@
+"""Chains over 1, 2 and 4 (host) devices: the same bits in equal blocks, else to rounding, and then in law."""
+
+import contextlib
+import io
+import json
+import os
+import subprocess
+import sys
+import warnings
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from scipy import stats
+
+from gadabout.algorithms import default
+from gadabout.sampler import Sampler
+from gadabout.schedule import Plan
+from gadabout.verify.exact import SKEW
+from gadabout.verify.frame import Figure, Found, Item, Kept
+from gadabout.verify.samplers import exact_samplers
+from gadabout.verify.sampling import sample
+
+DEVICES = 4
+CHAINS, BLOCK, WARMUP, DRAWS = 16, 4, 60, 80
+COMPARED = 50
+"""iterations in which chains that learn together are compared"""
+ROUNDING = 1e-10
+LAW = {"num_chains": 64, "num_warmup": 500, "num_draws": 1_000}
+FALSE_ALARMS = 1e-6
+QUICK = ("gad-mala",)
+DEFAULT = "default"
+
+
+def _sampler(name: str) -> Sampler | Plan:
+    return default() if name == DEFAULT else exact_samplers(SKEW)[name]
+
+
+def _drawn(name: str, devices: int | None, group: str, **arguments: Any) -> np.ndarray:
+    """Draws (chain, draw, n) of the skew target from exact starts."""
+    arguments = {"num_chains": CHAINS, "num_warmup": WARMUP, "num_draws": DRAWS} | arguments
+    start = SKEW.draws(jax.random.key(5), arguments["num_chains"])
+    with warnings.catch_warnings(), contextlib.redirect_stderr(io.StringIO()):
+        warnings.simplefilter("ignore", UserWarning)
+        tree = sample(
+            SKEW.log_density, init_per_chain=start, sampler=_sampler(name), seed=1, devices=devices, progress=False,
+            **arguments,
+        )  # fmt: skip
+    return tree[group].to_dataset()["x"].values
+
+
+def measured(name: str) -> dict[str, Any]:
+    """What a sampler's chains do over devices, in a process that has four."""
+    alone: dict[str, Any] = {"adapt": "per-chain", "chain_block": BLOCK}
+    counts = (None, 1, 2, DEVICES)
+    each = [[_drawn(name, over, group, **alone) for over in counts] for group in ("warmup_posterior", "posterior")]
+    same = all(np.array_equal(one, draws[0]) for draws in each for one in draws[1:])
+    one, four = (_drawn(name, over, "warmup_posterior")[:, :COMPARED] for over in (None, DEVICES))
+    x = SKEW.standardised(jnp.asarray(_drawn(name, DEVICES, "posterior", **LAW)))
+    means = np.concatenate([np.asarray(x).mean(1), np.asarray(x**2).mean(1) - 1], -1)
+    t = means.mean(0) / (means.std(0, ddof=1) / np.sqrt(len(means)))
+    apart = float(np.max(np.abs(four - one) / np.maximum(1, np.abs(one))))
+    return {"same": same, "apart": apart, "t": t.tolist()}
+
+
+def _elsewhere(name: str) -> dict[str, Any]:
+    """The same from a process of its own: JAX makes host devices only before it is used."""
+    environment = os.environ | {"JAX_NUM_CPU_DEVICES": str(DEVICES), "JAX_ENABLE_X64": "1", "JAX_PLATFORMS": "cpu"}
+    command = [sys.executable, "-m", __name__, name]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True)
+    if done.returncode:
+        raise RuntimeError(f"{' '.join(command)} failed: {done.stderr[-2_000:]}")
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def _found(full: bool, kept: Kept) -> Found:
+    """Every exact sampler and the default in the full version, one sampler in the quick one."""
+    names = [*exact_samplers(SKEW), DEFAULT] if full else QUICK
+    settings = {"chains": CHAINS, "block": BLOCK, "warmup": WARMUP, "draws": DRAWS, "devices": DEVICES, "law": LAW}
+    parts = {name: kept(f"devices-{name}", settings, lambda name=name: _elsewhere(name)) for name in names}
+    differing = [name for name in names if not parts[name]["same"]]
+    far = [name for name in names if not parts[name]["apart"] <= ROUNDING]
+    t = np.abs([parts[name]["t"] for name in names])
+    threshold = float(stats.t.isf(FALSE_ALARMS / t.size / 2, LAW["num_chains"] - 1))
+    detectable = (threshold + 1.645) / np.sqrt(LAW["num_chains"])
+    count = lambda wrong: f"{len(names) - len(wrong)} of {len(names)} samplers" + (f", not {wrong}" if wrong else "")
+    largest = max(parts[name]["apart"] for name in names)
+    figures = [
+        Figure("same bits over 1, 2 and 4 devices, each chain learning alone", count(differing), "all", not differing),
+        Figure(f"chains that learn together: apart by at most {ROUNDING:g} in the first {COMPARED} iterations",
+               count(far), "all", not far, f"largest difference {largest:.1e}"),
+        Figure("law over 4 devices: largest |t| of means and variances", float(t.max()), f"at most {threshold:.1f}",
+               bool(t.max() <= threshold), f"{FALSE_ALARMS:g} false alarms in all"),
+        Figure("smallest shift found with 95 %, in standard deviations between chains", float(detectable)),
+    ]  # fmt: skip
+    return Found(figures, f"bits {figures[0].value}; to rounding {figures[1].value}; largest |t| {t.max():.1f}")
+
+
+DEVICE_LAYOUTS = Item(
+    "devices",
+    "Chains laid over several devices",
+    "chains mixed up or drawn twice, sums that leave a device out, θ that differs between devices, noise that depends "
+    "on where a chain lies",
+    _found,
+)
+
+if __name__ == "__main__":
+    print(json.dumps(measured(sys.argv[1])))
