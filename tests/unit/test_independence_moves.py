@@ -139,10 +139,11 @@ def test_an_even_target_needs_no_skew():
 
 
 def test_what_a_proposal_of_fixed_size_holds_is_told():
-    """θ of a proposal that can be made for no other number of coordinates, a scalar in it, has its names all the same."""
+    """θ of a proposal that can be made for no other number of coordinates, with a scalar in it, has its names too."""
     sampler = gad.independence(gad.proposals.StudentT(jnp.zeros(2), Cholesky(jnp.eye(2)), jnp.asarray(5.0)))
     tree = gad.sample(lambda x: -0.5 * x @ x, jnp.zeros(2), sampler=sampler, num_draws=10, progress=False)
     learned = tree["learned"].to_dataset()
     (degrees,) = [values for name, values in learned.items() if str(name).endswith("degrees_of_freedom")]
-    assert degrees.shape == () and float(degrees) == 5.0
+    assert degrees.shape == ()
+    assert float(degrees) == 5.0
     assert ("coordinate", "other_coordinate") in [values.dims for values in learned.data_vars.values()]

@@ -34,9 +34,25 @@ from gadabout.sampler import Learned, Sampler, known_factor
 PAPER: dict[str, Any] = {"relative": False, "diagonal_floor": 1e-3, "beta_cap": None, "safeguards": False, "gain": None}
 """Algorithm 1 as the paper ran it: L in units of x, no ceiling on β, nothing clipped, constant rates."""
 
-_FADING = (2_000**0.6, 0.6, 2_000)
-FADING = PowerGain(*_FADING)
-"""γ_k = (1 + k/2000)^(−0.6): 1 at first, a quarter after the default warm-up of 20,000"""
+
+class _Fading:
+    """γ_k = (1 + k/2000)^(−0.6): 1 at first, a quarter after the default warm-up of 20,000."""
+
+    powers = (2_000**0.6, 0.6, 2_000)
+
+    @property
+    def gain(self) -> PowerGain:
+        """Made when it is asked for, in the precision of the moment: imports compute nothing."""
+        return PowerGain(*self.powers)
+
+    def __call__(self, k: Any) -> Any:
+        return self.gain(k)
+
+    def __repr__(self) -> str:
+        return "PowerGain({:.4g}, {:g}, {:g})".format(*self.powers)
+
+
+FADING = _Fading()
 
 
 def probability(argument: str, value: float) -> Float[Array, ""]:
@@ -65,7 +81,7 @@ def gain_sequence(gain: Any, largest_first: float = math.inf) -> Gain:
     Raises TypeError for what is no function, ValueError where its first value is not in (0, `largest_first`].
     """
     check_function("gain", gain, "of k = 1, 2, …, such as gadabout.adaptations.PowerGain(1.0, 0.8, 20.0)")
-    gain = PowerGain(*_FADING) if gain is FADING else gain  # its numbers are rounded as floats are now, not at import
+    gain = FADING.gain if gain is FADING else gain
     gain = jax.tree.map(lambda leaf: jnp.asarray(leaf, float) if eqx.is_inexact_array(leaf) else leaf, gain)
     wanted = "above 0" if largest_first == math.inf else f"in (0, {largest_first:g}]"
     try:

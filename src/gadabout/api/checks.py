@@ -91,6 +91,12 @@ def laid_over(devices: int | Sequence[Any] | None, chain_block: int | None, num_
     Raises ValueError where there are not so many devices, or chains do not divide among them and into blocks.
     """
     devices = None if devices is None else check_devices(devices)
+    taking_part = {jax.process_index()} if devices is None else {device.process_index for device in devices}
+    if taking_part not in ({jax.process_index()}, set(range(jax.process_count()))):
+        raise ValueError(
+            f"devices belong to the processes {sorted(taking_part)} of {jax.process_count()}; use jax.devices(), those "
+            "of all processes, or jax.local_devices(), this one's own"
+        )
     over = 1 if devices is None else len(devices)
     if num_chains % over:
         raise ValueError(

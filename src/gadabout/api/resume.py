@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Any
 from jaxtyping import PyTree
 
 from gadabout.api import stored
-from gadabout.api.running import carry_out
+from gadabout.api.running import carry_out, check_alike, sink_for
 from gadabout.checks import check_function, check_truth, check_whole, shown
 from gadabout.driver import Progress
+from gadabout.driver.processes import in_step
 from gadabout.model import AbstractModel
 from gadabout.sampler import Sampler
 from gadabout.schedule import Plan
-from gadabout.store import StoreError, ZarrSink
+from gadabout.store import StoreError, ZarrSink, start_of
 from gadabout.store.arrays import opened
 
 if TYPE_CHECKING:
@@ -79,13 +80,14 @@ def resume(
     layout = stored.layout_again(manifest, model)
     model = model.laid_out(layout)
     settings = stored.settings_again(manifest, wanted, ending, devices)
-    sink = ZarrSink(store, model.dims, model.coords)
+    check_alike(model, plan, settings, manifest.seed, manifest.settings["record"])
+    sink = sink_for(settings, store, lambda: ZarrSink(store, model.dims, model.coords))
     try:
-        start = sink.start()
+        start = start_of(store)
         if start is None:
             raise StoreError(f"{str(store)!r} was stopped before it began; remove it, and start the run again")
         stored.check_model(manifest, model, start)
-        stored.note_settings(store, manifest, settings)
+        in_step(settings.mesh, lambda: stored.note_settings(store, manifest, settings))
     except BaseException:
         sink.close()
         raise

@@ -5,18 +5,21 @@ import signal
 import sys
 import time
 import warnings
+import zlib
 from collections.abc import Callable, Collection
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import jax
+import jax.numpy as jnp
 
 from gadabout.api.checks import selection
 from gadabout.api.result import RunStopped, to_datatree
 from gadabout.driver import (
     AbstractSink,
     Checkpoint,
+    Ending,
     Engine,
     Failed,
     Interrupted,
@@ -26,12 +29,14 @@ from gadabout.driver import (
     Starts,
     deferred_interrupt,
     display,
+    processes,
 )
 from gadabout.findings import category
 from gadabout.model import AbstractModel
 from gadabout.sampler import Learned, for_layout
 from gadabout.schedule import Plan
-from gadabout.store import ZarrSink
+from gadabout.store import FollowedSink, ZarrSink, digest
+from gadabout.store.arrays import opened
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -60,6 +65,7 @@ def carry_out(
     """
     plan = for_layout(plan, model.layout)
     stored = sink if isinstance(sink, ZarrSink) else None
+    mesh, progress = settings.mesh, progress and processes.leads(settings.mesh)
     observers: list[Callable[[Progress], object]] = [display()] if progress else []
     if callback is not None:
         observers.append(callback)
@@ -73,7 +79,7 @@ def carry_out(
             "ending": "running",
         }
     try:
-        with deferred_interrupt(*([] if stored is None else [signal.SIGTERM])) as interrupted:
+        with deferred_interrupt(*([] if not sink.durable else [signal.SIGTERM])) as interrupted:
             engine = Engine(
                 model, plan, settings, jax.random.key(seed), Records(model, sink), starts,
                 learned=learned, observers=observers, interrupted=interrupted, began=began, feed=model.feed(seed),
@@ -83,7 +89,7 @@ def carry_out(
             if isinstance(ending, Interrupted) and engine.pipeline.account.iterations == 0:
                 raise KeyboardInterrupt
             account = {"seed": seed, **settings_as_told(settings), "seconds_total": time.perf_counter() - began}
-            tree = to_datatree(engine, ending, model, account)
+            tree = _result(engine, ending, model, account)
     except BaseException:
         if stored is not None and checkpoint is None and stored.empty:
             stored.remove()
@@ -99,9 +105,45 @@ def carry_out(
         os.kill(os.getpid(), signal.SIGTERM)  # whoever sent it wants the process to end
     if isinstance(ending, Failed):
         raise RunStopped(ending.reason, tree) from engine.pipeline.cause
+    if not processes.leads(mesh):
+        return tree
     for finding, message in zip(tree.attrs["findings"], tree.attrs["warnings"], strict=True):
         warnings.warn(message, category(finding["kind"]), skip_file_prefixes=(PACKAGE,))  # the line of the user's file
     return tree
+
+
+def _result(engine: Engine, ending: Ending, model: AbstractModel, account: dict[str, Any]) -> "xr.DataTree":
+    """The result in every process; that of a store is written by one, and opened by the others."""
+    sink = engine.records.sink
+    if not isinstance(sink, FollowedSink):
+        return processes.in_step(engine.settings.mesh, lambda: to_datatree(engine, ending, model, account))
+    processes.in_step(engine.settings.mesh, lambda: (engine.settled(), engine.verdict()))  # as `to_datatree` asks
+    return opened(sink.path)
+
+
+def sink_for(settings: Settings, path: Path, make: Callable[[], ZarrSink]) -> ZarrSink | FollowedSink:
+    """The store as one process of several makes or opens it, and as the others see it."""
+    made = processes.in_step(settings.mesh, make if processes.leads(settings.mesh) else lambda: None)
+    return FollowedSink(path) if made is None else made
+
+
+def check_alike(
+    model: AbstractModel, plan: Plan, settings: Settings, seed: int, record: Collection[str] | None
+) -> None:
+    """Raises ValueError where the processes of a run were called with different arguments."""
+    if processes.several(settings.mesh):
+        assert model.layout is not None
+        chosen = None if record is None else sorted(record)
+        told = (
+            settings_as_told(settings),
+            seed,
+            chosen,
+            model.layout.names,
+            model.layout.shapes,
+            str(jnp.zeros(0).dtype),
+        )
+        said = repr((plan.name, digest(plan), digest(model.target.data), told))
+        processes.check_alike(settings.mesh, zlib.crc32(said.encode()))
 
 
 def settings_as_told(settings: Settings) -> dict[str, Any]:

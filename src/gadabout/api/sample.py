@@ -11,7 +11,7 @@ from gadabout.algorithms import default
 from gadabout.api.checks import checked_model, checked_plan, laid_over, selection
 from gadabout.api.flat import layout_from
 from gadabout.api.positions import starts_of
-from gadabout.api.running import carry_out
+from gadabout.api.running import carry_out, check_alike, sink_for
 from gadabout.api.stored import begin, check_destination
 from gadabout.api.warm import last_positions, learned_from, suited
 from gadabout.checks import check_function, check_one_of, check_truth, check_whole
@@ -22,6 +22,7 @@ from gadabout.driver import (
     Starts,
     Until,
 )
+from gadabout.driver.processes import in_step
 from gadabout.model import AbstractModel
 from gadabout.sampler import Learned, Sampler, for_layout
 from gadabout.schedule import Plan
@@ -115,13 +116,15 @@ def sample(
     seed = check_whole("seed", seed, 0, 2**32 - 1)
     check_truth("progress", progress)
     observer = None if callback is None else check_function("callback", callback, "of a Progress")
-    destination = None if out is None else check_destination(out)
+    destination = None if out is None else in_step(settings.mesh, lambda: check_destination(out, settings.mesh))
     model.check(plan.samplers)
     model, starts, learned = _begin(model, plan, init, init_per_chain, warm_start, settings.num_chains)
-    sink = MemorySink()
+    sink: Any = MemorySink()
+    selection(record, list)  # what is wrong with it is told before there is a store
+    check_alike(model, plan, settings, seed, record)
     if destination is not None:
-        selection(record, list)  # what is wrong with it is told before there is a store
-        sink = begin(destination, model, plan, given, settings, seed, record, learned, starts.tries)
+        new = lambda: begin(destination, model, plan, given, settings, seed, record, learned, starts.tries)
+        sink = sink_for(settings, destination, new)
     return carry_out(
         model, plan, settings, seed, sink, starts, learned,
         record=record, progress=progress, callback=observer, began=began,

@@ -13,6 +13,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.sharding import Mesh
 from jax.tree_util import Partial
 from jaxtyping import PyTree
 
@@ -21,6 +22,7 @@ from gadabout.api.checks import checked_model, checked_plan, laid_over
 from gadabout.api.running import settings_as_told
 from gadabout.checks import shown
 from gadabout.driver import Settings, Starts, Until, log_densities
+from gadabout.driver.processes import leads
 from gadabout.factors import Cholesky, Diagonal
 from gadabout.files import json_value
 from gadabout.layout import Layout
@@ -39,8 +41,10 @@ SAME = 1e-6
 PACKAGES = ("gadabout", "jax", "numpy")
 
 
-def check_destination(out: str | os.PathLike) -> Path:
+def check_destination(out: str | os.PathLike, mesh: Mesh | None = None) -> Path:
     """The destination of a result, checked before the run: it must not exist, and its folder must.
+
+    Of several processes one looks.
 
     Raises:
         TypeError: for what is no path.
@@ -50,6 +54,8 @@ def check_destination(out: str | os.PathLike) -> Path:
     if not isinstance(out, str | os.PathLike):
         raise TypeError(f"out must be the path of a zarr store, such as 'run.zarr', got {shown(out)}")
     path = Path(out)
+    if not leads(mesh):
+        return path
     if path.suffix != ".zarr":
         raise ValueError(f"out must name a zarr store, such as run.zarr, got {str(out)!r}")
     if os.path.lexists(path):
@@ -205,9 +211,9 @@ def settings_again(manifest: Manifest, num_draws: int | None, ending: str, devic
 
 
 def note_settings(path: Path, manifest: Manifest, settings: Settings) -> None:
-    """Keeps the settings that a run goes on with."""
+    """Keeps the settings that a run goes on with; one process of several does."""
     told = settings_as_told(settings) | {"record": manifest.settings["record"]}
-    if told != manifest.settings:
+    if told != manifest.settings and leads(settings.mesh):
         replace(manifest, settings=told).write(path / HIDDEN / MANIFEST)
 
 

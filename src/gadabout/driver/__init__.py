@@ -1,5 +1,6 @@
 """The driver: carries a plan out on a model, chunk by chunk, and keeps what it records."""
 
+from gadabout.driver import processes
 from gadabout.driver.checkpoint import Account, Checkpoint, CheckpointError, Cursor
 from gadabout.driver.ending import Completed, Ending, Failed, Interrupted, Satisfied
 from gadabout.driver.engine import Engine
@@ -43,4 +44,5 @@ __all__ = [
     "derivatives_needed",
     "display",
     "log_densities",
+    "processes",
 ]

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Key, PyTree
 
-from gadabout.driver import loop
+from gadabout.driver import loop, processes
 from gadabout.driver.checkpoint import Account, Checkpoint, CheckpointError, Cursor, take
 from gadabout.driver.ending import Completed, Ending, Failed, Interrupted, Satisfied
 from gadabout.driver.pipeline import Pipeline, Settings
@@ -82,12 +82,13 @@ class Engine(Services):
             self._compile()
             while self.done < stage.length(self):
                 self.pipeline.wait()
-                if (ending := self._reason_to_end()) is not None:
+                stop, failed, due = self._agreed()
+                if (ending := self._reason_to_end(stop, failed)) is not None:
                     if not isinstance(ending, Failed):
                         self._commit()
                     return ending
-                sink, cut = self.records.sink, self._cuts_a_block()
-                snapshot = self.checkpoint() if sink.due() or (cut and sink.durable) else None
+                cut = self._cuts_a_block()
+                snapshot = self.checkpoint() if due or (cut and self.records.sink.durable) else None
                 self.progress, self.done = stage.advance(self, self.progress, self.done)
                 if snapshot is not None:  # by now the records that were made before it are stored, and accounted for
                     self._commit(replace(snapshot, account=self._account()))
@@ -99,7 +100,27 @@ class Engine(Services):
             self.progress = self.plan.stages[self.stage].begin(self, warm)
         if not cut:
             self._commit()
-        return Completed() if self.pipeline.failure is None else Failed(self.pipeline.failure)
+        return self._failed() or Completed()
+
+    def _agreed(self) -> tuple[bool, bool, bool]:
+        """Whether to stop, whether records were lost, whether a checkpoint is due: in all processes the same.
+
+        So is the length of the next chunk, by which processes also know that they are at the same place.
+        """
+        pipeline = self.pipeline
+        chunk, mine = pipeline.account.chunk, (self.interrupted(), pipeline.failure is not None)
+        rows = processes.told(self.settings.mesh, *mine, self.records.sink.due(), chunk)
+        stop, failed = rows[:, :2].any(0)
+        _, _, due, chunk = rows[processes.LEADER]
+        pipeline.account = replace(pipeline.account, chunk=int(chunk))
+        return bool(stop), bool(failed), bool(due)
+
+    def _failed(self) -> Failed | None:
+        """That the run could not go on, in this process or another; None if it could."""
+        rows = processes.told(self.settings.mesh, self.pipeline.failure is not None)
+        if not rows.any():
+            return None
+        return Failed(self.pipeline.failure or f"process {int(np.argmax(rows))} could not go on; it says why")
 
     def _cuts_a_block(self) -> bool:
         """Whether what is left of the run is a part of a block: a longer run goes on from before it, and repeats it."""
@@ -110,13 +131,15 @@ class Engine(Services):
 
     def _commit(self, checkpoint: Checkpoint | None = None) -> None:
         """Hands a checkpoint to a sink that keeps them, by default of the run as it stands, all its records stored."""
-        if self.records.sink.durable and self.pipeline.failure is None:
-            self.pipeline.guarded(lambda: self.records.sink.commit(checkpoint or self.checkpoint()))
+        if self.records.sink.durable:
+            taken = checkpoint or self.checkpoint()
+            if self.pipeline.failure is None:
+                self.pipeline.guarded(lambda: self.records.sink.commit(taken))
 
     def checkpoint(self) -> Checkpoint:
         """The run as it stands between two pieces of work, in copies."""
         cursor = Cursor(self.stage, self.done, self.pipeline.t, self.choice, dict(self.evidence))
-        return take(self.progress, cursor, self._account(), self.fingerprint)
+        return take(self.gathered(self.progress), cursor, self._account(), self.fingerprint)
 
     def _account(self) -> Account:
         return replace(self.pipeline.account, seconds=dict(self.pipeline.account.seconds))
@@ -138,7 +161,7 @@ class Engine(Services):
                 copied = jax.tree.map(lambda leaf: jnp.copy(leaf) if eqx.is_array(leaf) else leaf, run)
                 run = self.end_window(sampler, copied, sampler.adaptation.ending(1, 1))
             run = self.settle(sampler, run)
-        return run.pools.kernel
+        return self.gathered(run.pools.kernel)
 
     def verdict(self) -> dict[str, np.ndarray]:
         """What the adaptation says of its end, an entry for each pool; nothing where it did not get so far."""
@@ -194,18 +217,21 @@ class Engine(Services):
         self.records.check_memory(recorded, wanted // self.thinning if warmup else wanted, argument)
         return self.pipeline.ahead(sampler, self.progress, adapt, tuple(recorded))
 
-    def _reason_to_end(self) -> Ending | None:
+    def _reason_to_end(self, stop: bool, failed: bool) -> Ending | None:
         """Why the run ends here, all records stored; None if it goes on."""
-        until, stop, asked = self.settings.until, self.interrupted(), False
+        until, asked = self.settings.until, False
         if until is not None and self.done and self.stage + 1 == len(self.plan.stages):
             asked = self.done % self.pipeline.every(self.progress, self.sampler.adaptation.continues, until) == 0
-        if stop or asked or self.pipeline.failure is not None:
-            self.pipeline.store()
-        if self.pipeline.failure is not None:
-            return Failed(self.pipeline.failure)
+        if not (stop or asked or failed):
+            return None
+        self.pipeline.store()
+        if (ending := self._failed()) is not None:
+            return ending
         if stop:
             return Interrupted()
-        if until is None or not asked:
-            return None
-        reason = until.met(self.records.draws(), self.pipeline.account.seconds["sampling"])
-        return None if reason is None else Satisfied(reason)
+        assert until is not None
+        mesh, reason = self.settings.mesh, None
+        if processes.leads(mesh):
+            reason = until.met(self.records.draws(), self.pipeline.account.seconds["sampling"])
+        met = processes.told(mesh, reason is not None)[processes.LEADER].any()
+        return Satisfied(reason or f"process {processes.LEADER} found it met") if met else None

@@ -13,6 +13,7 @@ from jaxtyping import Array, Bool, Float, Int, Key, PyTree, UInt
 
 from gadabout.adaptations import PerChain, Pool
 from gadabout.adaptations.pool import ALONE
+from gadabout.driver import processes
 from gadabout.driver.programs import Program, program
 from gadabout.kernels import AbstractKernel
 from gadabout.sampler import Sampler, State
@@ -258,16 +259,19 @@ def lay(run: Run, mesh: Mesh | None) -> Run:
     if mesh is None:
         return run
     arrays, rest = eqx.partition(run, eqx.is_array)
-    put = lambda leaf, spec: jax.device_put(leaf, NamedSharding(mesh, spec))
-    return eqx.combine(jax.tree.map(put, arrays, specs(arrays)), rest)
+    put = processes.spread if processes.several(mesh) else jax.device_put
+    lay_one = lambda leaf, spec: put(leaf, NamedSharding(mesh, spec))
+    return eqx.combine(jax.tree.map(lay_one, arrays, specs(arrays)), rest)
 
 
 def gather(tree: PyTree, mesh: Mesh | None) -> PyTree:
-    """Arrays that lie over the devices of a mesh, whole on the first: what is rare is worked out there.
+    """Arrays that lie over the devices of a mesh, whole on the first of this process: what is rare is worked out there.
 
-    So its numbers are rounded in the same way, however many devices there are.
+    So its numbers are rounded in the same way, however many devices there are. All processes must call this.
     """
     if mesh is None:
         return tree
+    if processes.several(mesh):
+        return processes.whole(tree, mesh)
     first = mesh.devices.flat[0]
     return jax.tree.map(lambda leaf: jax.device_put(leaf, first) if eqx.is_array(leaf) else leaf, tree)

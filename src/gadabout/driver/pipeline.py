@@ -11,7 +11,7 @@ import numpy as np
 from jax.sharding import Mesh
 from jaxtyping import PyTree
 
-from gadabout.driver import loop
+from gadabout.driver import loop, processes
 from gadabout.driver.checkpoint import Account
 from gadabout.driver.programs import LONG_WARMUP
 from gadabout.driver.progress import Progress
@@ -109,6 +109,8 @@ class Pipeline:
             offset=offset, batches=batches, **self._how(),
         )  # fmt: skip
         self.t += length
+        if processes.several(self.settings.mesh):
+            buffer, tally = loop.gather((buffer, tally), self.settings.mesh)
         return run, Chunk(segment, length, buffer, tally, sent)
 
     def ahead(self, sampler: Sampler, run: loop.Run, adapt: bool, fields: tuple[str, ...]) -> Future:

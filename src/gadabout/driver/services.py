@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Key, PyTree
 
-from gadabout.driver import aside, loop, room
+from gadabout.driver import aside, loop, processes, room
 from gadabout.driver.pipeline import Pipeline, Segment, Settings
 from gadabout.driver.records import Records
 from gadabout.driver.search import Starts, find_start
@@ -65,9 +65,13 @@ class Services:
             kept = jax.ShapeDtypeStruct(positions.shape, positions.dtype)
             self.records.check_memory({loop.POSITION: kept}, self.num_draws, "num_draws")
         if self.records.sink.durable:
-            self.records.sink.started(np.asarray(positions), np.asarray(log_densities(self.target, positions)))
-            self.records.sink.reserve(*room.needed(self))
+            processes.in_step(self.settings.mesh, lambda: self._register(positions))
         return replace(warm, positions=positions)
+
+    def _register(self, positions: Float[Array, "chains n"]) -> None:
+        """Tells a sink where chains start, and what the run needs."""
+        self.records.sink.started(np.asarray(positions), np.asarray(log_densities(self.target, positions)))
+        self.records.sink.reserve(*room.needed(self))
 
     def descend(self, warm: Warm, factor: FactorChoice) -> Warm:
         """The warm state with chains in the typical set, and a first Gaussian."""
@@ -149,7 +153,7 @@ class Services:
 
     def has_settled(self, sampler: Sampler, run: loop.Run) -> bool:
         """Whether what every pool learns has settled."""
-        return bool(np.all(sampler.adaptation.settled(run.pools.memory)))
+        return bool(np.all(sampler.adaptation.settled(self.gathered(run.pools.memory))))
 
     def chunk(
         self, sampler: Sampler, run: loop.Run, stage: str, done: int, end: int, total: int, *, adapt: bool, warmup: bool

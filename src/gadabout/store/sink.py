@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import filelock
 import numpy as np
 
-from gadabout.driver import AbstractSink, Progress
+from gadabout.driver import AbstractSink, Checkpoint, Progress
 from gadabout.files import write_text
 from gadabout.store.arrays import HIDDEN, Arrays, opened
 from gadabout.store.checkpoints import Checkpoints, read_arrays, write_arrays
@@ -82,10 +82,6 @@ class ZarrSink(AbstractSink):
 
     def started(self, positions, log_densities):
         write_arrays(self.hidden / START, {"positions": positions, "log_densities": log_densities})
-
-    def start(self) -> dict[str, np.ndarray] | None:
-        """What `started` was told; None where the run did not get so far. Raises CheckpointError for a damaged file."""
-        return read_arrays(self.hidden / START) if (self.hidden / START).exists() else None
 
     def reserve(self, disk, memory):
         free = shutil.disk_usage(self.path).free
@@ -159,6 +155,39 @@ class ZarrSink(AbstractSink):
     def close(self) -> None:
         """Lets another run write."""
         self._lock.release()
+
+
+def start_of(path: Path) -> dict[str, np.ndarray] | None:
+    """Where the chains of a stored run have started (see `AbstractSink.started`); None where it did not get so far.
+
+    Raises CheckpointError for a damaged file.
+    """
+    file = path / HIDDEN / START
+    return read_arrays(file) if file.exists() else None
+
+
+class FollowedSink(AbstractSink):
+    """A store that another process of the same run writes; goes on from the same checkpoint (`last`)."""
+
+    durable = True
+
+    def __init__(self, path: Path):
+        self.path, self.hidden = path, path / HIDDEN
+
+    @property
+    def last(self) -> Checkpoint | None:
+        """The store's last checkpoint; asked before the run goes on."""
+        found = Checkpoints(self.hidden).last()
+        return None if found is None else found[0]
+
+    def append(self, group, rows):
+        pass
+
+    def read(self, group):
+        raise AssertionError("only the process that writes a store reads its draws during a run")
+
+    def close(self) -> None:
+        """There is nothing to let go."""
 
 
 def in_use(path: Path) -> bool:
