@@ -7,6 +7,7 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+from jax.tree_util import all_leaves
 from jaxtyping import Array, Float, Key, PyTree
 
 from gadabout.adaptations import AbstractAdaptation, Pool
@@ -123,11 +124,17 @@ class Sampler(eqx.Module):
             raise TypeError(f"make_kernel of {self.name} must return an AbstractKernel, got {shown(kernel)}")
         return kernel if learned is None else with_theta(kernel, learned.theta)
 
-    def init(self, target: Target, positions: Float[Array, "chains n"], learned: Learned | None = None) -> State:
+    def init(self, target: Target, positions: PyTree, learned: Learned | None = None) -> State:
         """The state of chains that start at `positions` and share θ.
 
-        Raises ValueError if `positions` does not have the shape (num_chains, n).
+        They have the shape (num_chains, n); or, where the target has a layout (that of a `Model` with an example of a
+        `position` does), are positions as the model takes them, with a leading axis of chains in every leaf.
+        `jax.vmap(target.unravel)(state.position)` makes the same of where chains stand.
+
+        Raises ValueError for another shape.
         """
+        if target.layout is not None and not (all_leaves([positions]) and jnp.ndim(positions) == 2):
+            positions = jax.vmap(target.ravel)(positions)
         if jnp.ndim(positions) != 2:
             raise ValueError(
                 f"positions must have the shape (num_chains, n), got {jnp.shape(positions)}; "

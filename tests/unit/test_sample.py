@@ -382,3 +382,18 @@ def test_gad_wants_a_reparametrised_proposal():
 def test_positions_of_the_wrong_shape():
     with pytest.raises(ValueError, match=r"\(num_chains, n\)"):
         gad.gad_mala().init(gad.Target(normal), jnp.zeros(3))
+
+
+def test_those_who_own_their_loop_start_from_positions_of_the_model():
+    """Positions of a model, with a leading axis of chains, start the chains of the flat vectors that they stand for."""
+    position = {"s": jnp.asarray(1.0), "m": jnp.zeros((2, 2))}
+    log_density = lambda p: -0.5 * jnp.sum(p["m"] ** 2) - p["s"]
+    target = gad.Model(log_density, position, transforms={"s": "positive"}).target
+    chains = {"s": jnp.array([0.5, 2.0, 3.0]), "m": jnp.arange(12.0).reshape(3, 2, 2)}
+    sampler = gad.gad_mala()
+    state, flat = sampler.init(target, chains), sampler.init(target, jax.vmap(target.ravel)(chains))
+    np.testing.assert_array_equal(state.position, flat.position)
+    back = jax.vmap(target.unravel)(state.position)
+    for name, values in chains.items():
+        np.testing.assert_allclose(back[name], values, rtol=1e-12)
+    assert sampler.step(jax.random.key(0), state, target)[0].position.shape == (3, 5)

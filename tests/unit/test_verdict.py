@@ -13,7 +13,8 @@ from scipy.signal import lfilter
 
 import gadabout as gad
 from gadabout.api.troubles import coarse, few_starts, found_in_run
-from gadabout.api.verdict import MOST_JUDGED, as_tree, found_in_draws, judge
+from gadabout.api.verdict import as_tree, found_in_draws, judge
+from gadabout.diagnostics.summary import MOST_JUDGED
 from gadabout.driver import Completed, Failed, Interrupted, Until
 from gadabout.findings import DIAGNOSTICS, Finding, note
 

@@ -35,7 +35,7 @@ PAPER: dict[str, Any] = {"relative": False, "diagonal_floor": 1e-3, "beta_cap": 
 """Algorithm 1 as the paper ran it: L in units of x, no ceiling on β, nothing clipped, constant rates."""
 
 
-class _Fading:
+class Fading:
     """γ_k = (1 + k/2000)^(−0.6): 1 at first, a quarter after the default warm-up of 20,000."""
 
     powers = (2_000**0.6, 0.6, 2_000)
@@ -52,7 +52,7 @@ class _Fading:
         return "PowerGain({:.4g}, {:g}, {:g})".format(*self.powers)
 
 
-FADING = _Fading()
+FADING = Fading()
 
 
 def probability(argument: str, value: float) -> Float[Array, ""]:

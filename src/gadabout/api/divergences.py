@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from gadabout.api.verdict import draws_of, spacing_of
+from gadabout.api.verdict import draws_of
+from gadabout.diagnostics import spacing_of
 from gadabout.findings import MOST_NAMED, Finding
 
 if TYPE_CHECKING:

@@ -16,17 +16,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from gadabout.diagnostics import judged
+from gadabout.diagnostics import judged, spacing_of
 from gadabout.findings import MOST_NAMED, Finding
 
 if TYPE_CHECKING:
     import xarray as xr
-
-MOST_JUDGED = 100_000
-"""draws of each chain that are judged, evenly spaced"""
-
-MOST_IN_ALL = 4_000_000
-"""the same of all chains together, of one coordinate"""
 
 ESS_PER_CHAIN, ESS_ENOUGH = 100, 400
 RHAT_LEAST, RHAT_MOST = 1.01, 1.1
@@ -67,11 +61,6 @@ def judge(posterior: "xr.Dataset") -> Verdict:
     parts = [judged(draws_of(values, spacing)) for values in posterior.data_vars.values()]
     bulk, tail, within, rhat = (np.concatenate(each) for each in zip(*parts, strict=True))
     return Verdict(names_of(posterior), bulk, tail, within, rhat, spacing)
-
-
-def spacing_of(chains: int, draws: int) -> int:
-    """Of how many draws one is judged."""
-    return max(1, -(-draws // min(MOST_JUDGED, max(1, MOST_IN_ALL // chains))))
 
 
 def draws_of(variable: "xr.DataArray", spacing: int = 1) -> np.ndarray:

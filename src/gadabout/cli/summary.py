@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from gadabout.api.verdict import KINDS, draws_of, judge, names_of, spacing_of
-from gadabout.diagnostics import initial_monotone_ess, mean_ess, spread, square_ess
+from gadabout.api.verdict import KINDS, draws_of, judge, names_of
+from gadabout.diagnostics import initial_monotone_ess, mean_ess, spacing_of, spread, square_ess
 from gadabout.files import json_value
 
 ESS_KINDS = ("paper", "bulk", "tail", "square")

@@ -7,6 +7,12 @@ import numpy as np
 from gadabout.diagnostics.initial_monotone import MIN_DRAWS, check_draws, initial_monotone_ess
 from gadabout.diagnostics.split_ranks import Judged, ess_of_mean, judged_rows
 
+MOST_JUDGED = 100_000
+"""draws of each chain that are judged, evenly spaced"""
+
+MOST_IN_ALL = 4_000_000
+"""the same of all chains together, of one coordinate"""
+
 _BLOCK = 100_000  # draws that are sorted and transformed at once
 
 
@@ -82,3 +88,8 @@ def _by_coordinate(
             figure[start : start + step][usable & ~moving] = value
             figure[start : start + step][moving] = values
     return figures
+
+
+def spacing_of(chains: int, draws: int) -> int:
+    """Of how many draws one is judged."""
+    return max(1, -(-draws // min(MOST_JUDGED, max(1, MOST_IN_ALL // chains))))

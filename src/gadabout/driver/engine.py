@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Key, PyTree
 
+from gadabout.diagnostics import spacing_of
 from gadabout.driver import loop, processes
 from gadabout.driver.checkpoint import Account, Checkpoint, CheckpointError, Cursor, take
 from gadabout.driver.ending import Completed, Ending, Failed, Interrupted, Satisfied
@@ -232,6 +233,7 @@ class Engine(Services):
         assert until is not None
         mesh, reason = self.settings.mesh, None
         if processes.leads(mesh):
-            reason = until.met(self.records.draws(), self.pipeline.account.seconds["sampling"])
+            spacing = spacing_of(self.settings.num_chains, self.done // self.settings.thinning)
+            reason = until.met(self.records.draws(spacing), self.pipeline.account.seconds["sampling"])
         met = processes.told(mesh, reason is not None)[processes.LEADER].any()
         return Satisfied(reason or f"process {processes.LEADER} found it met") if met else None

@@ -88,9 +88,9 @@ class Records:
                 self.sink.append(prefix + group, own)
         return count
 
-    def draws(self) -> np.ndarray:
-        """All draws kept so far, of all variables, shape (num_chains, draws, coordinates)."""
-        kept = self.sink.read("posterior").values()
+    def draws(self, spacing: int = 1) -> np.ndarray:
+        """Every `spacing`-th draw kept so far, of all variables, shape (num_chains, draws, coordinates)."""
+        kept = self.sink.read("posterior", spacing).values()
         return np.concatenate([values.reshape(*values.shape[:2], -1) for values in kept], -1)
 
 

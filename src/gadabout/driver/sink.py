@@ -20,8 +20,11 @@ class AbstractSink(ABC):
         """Adds draws to a group: arrays of shape (draws, num_chains, ...), which are the sink's own from then on."""
 
     @abstractmethod
-    def read(self, group: str) -> dict[str, np.ndarray]:
-        """What a group holds so far, with the shape (num_chains, draws, ...); empty if nothing."""
+    def read(self, group: str, spacing: int = 1) -> dict[str, np.ndarray]:
+        """Every `spacing`-th draw that a group holds, with the shape (num_chains, draws, ...); empty if there is none.
+
+        Draws that were read in between need not fit into memory.
+        """
 
     def due(self) -> bool:
         """Whether a checkpoint is wanted before the next piece of work."""
@@ -49,7 +52,7 @@ class MemorySink(AbstractSink):
     def append(self, group, rows):
         self.chunks.setdefault(group, []).append(dict(rows))
 
-    def read(self, group):
+    def read(self, group, spacing=1):
         chunks = self.chunks.get(group, [])
         if len(chunks) > 1:
             specimens = {name: values for chunk in chunks for name, values in chunk.items()}
@@ -62,7 +65,7 @@ class MemorySink(AbstractSink):
                 ]
                 whole[name] = np.concatenate(parts)
             chunks[:] = [whole]
-        return {name: np.moveaxis(values, 0, 1) for chunk in chunks for name, values in chunk.items()}
+        return {name: np.moveaxis(values[::spacing], 0, 1) for chunk in chunks for name, values in chunk.items()}
 
 
 def _nothing(like: np.ndarray, length: int) -> np.ndarray:

@@ -14,7 +14,8 @@ class Until:
     """Ends a run once its draws are good enough, or its time is over; all that is given must hold, but for `seconds`.
 
     It is asked at absolute numbers of draws, multiples of `every`: where a run ends is a function of its draws, except
-    where `seconds` ends it, and even then its draws are the first ones of the longer run.
+    where `seconds` ends it, and even then its draws are the first ones of the longer run. Like all diagnostics it goes
+    by at most 100,000 evenly spaced draws of each chain.
 
     Args:
         ess: the smallest over coordinates of bulk ESS and of the ESS of (x − mean)², over all chains.

@@ -66,9 +66,9 @@ class Arrays:
                 array[:, begin:] = np.moveaxis(rows[name], 0, 1)
         self.rows[group] = begin + count
 
-    def read(self, group: str) -> dict[str, np.ndarray]:
-        """The draws of a group, with the shape (num_chains, draws, ...)."""
-        return {name: array[:] for name, array in self._of(group).items() if name != "draw"}
+    def read(self, group: str, spacing: int = 1) -> dict[str, np.ndarray]:
+        """Every `spacing`-th draw of a group, with the shape (num_chains, draws, ...)."""
+        return {name: array[:, ::spacing] for name, array in self._of(group).items() if name != "draw"}
 
     def publish(self) -> None:
         """Shows readers what is written, all at once; raises OSError."""

@@ -100,9 +100,9 @@ class ZarrSink(AbstractSink):
         if self._waiting > PENDING_BYTES:
             self.flush()
 
-    def read(self, group):
+    def read(self, group, spacing=1):
         self.flush()
-        return self.arrays.read(group)
+        return self.arrays.read(group, spacing)
 
     def due(self):
         return time.perf_counter() - self._committed >= self._spent / SHARE_OF_TIME
@@ -183,7 +183,7 @@ class FollowedSink(AbstractSink):
     def append(self, group, rows):
         pass
 
-    def read(self, group):
+    def read(self, group, spacing=1):
         raise AssertionError("only the process that writes a store reads its draws during a run")
 
     def close(self) -> None:
