@@ -104,9 +104,9 @@ class Engine(Services):
         return self._failed() or Completed()
 
     def _agreed(self) -> tuple[bool, bool, bool]:
-        """Whether to stop, whether records were lost, whether a checkpoint is due: in all processes the same.
+        """Whether to stop, whether the run failed, whether a checkpoint is due: in all processes the same.
 
-        So is the length of the next chunk, by which processes also know that they are at the same place.
+        So is the length of the next chunk.
         """
         pipeline = self.pipeline
         chunk, mine = pipeline.account.chunk, (self.interrupted(), pipeline.failure is not None)
