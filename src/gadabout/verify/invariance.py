@@ -28,6 +28,8 @@ FALSE_ALARM = 1e-6
 POWER = 0.95
 """the chance with which the smallest detectable error is found"""
 SEED = 20_191
+TOGETHER = 500
+"""chains that are moved at a time: they fit into a core's own memory, and few wait for the deepest tree among them"""
 START, WARM = "at its start", "warmed up"
 
 
@@ -61,14 +63,17 @@ def drift(kernel: AbstractKernel, exact: Exact, chains: int, iterations: int, se
 def _moved(kernel: AbstractKernel, target: Target, start: Array, keys: Key[Array, " iterations"]):
     """Where chains stand after one transition for each key, and how many moves were accepted."""
 
-    def step(states, key):
-        each = jax.random.split(key, len(start))
-        states, info = jax.vmap(lambda key, state: kernel.step(key, state, target))(each, states)
-        return states, info.acceptance_rate.mean()
+    def moved(x, keys):
+        def step(state, key):
+            state, info = kernel.step(key, state, target)
+            return state, info.acceptance_rate
 
-    states = jax.vmap(lambda x: kernel.init(x, target))(start)
-    states, acceptance = jax.lax.scan(step, states, keys)
-    return jax.vmap(kernel.position)(states), acceptance.mean()
+        state, acceptance = jax.lax.scan(step, kernel.init(x, target), keys)
+        return kernel.position(state), acceptance.mean()
+
+    each = jax.vmap(lambda key: jax.random.split(key, len(start)), out_axes=1)(keys)
+    end, acceptance = jax.lax.map(lambda rows: moved(*rows), (start, each), batch_size=TOGETHER)
+    return end, acceptance.mean()
 
 
 def _moments(exact: Exact, x: Float[Array, "chains n"]) -> Float[Array, "chains moments"]:
