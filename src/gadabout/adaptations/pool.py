@@ -27,10 +27,10 @@ class Pool(eqx.Module):
     def each(self, function: Callable[..., PyTree], *trees: PyTree) -> PyTree:
         """What a function makes of every chain at hand, along the leading axis of every leaf, block by block."""
         chains = jax.tree.leaves(trees)[0].shape[0]
-        if self.block is None or self.block == chains:
+        if self.block is None:
             return jax.vmap(function)(*trees)
         blocks = jax.tree.map(lambda leaf: leaf.reshape(chains // self.block, self.block, *leaf.shape[1:]), trees)
-        made = jax.lax.map(lambda block: jax.vmap(function)(*block), blocks)
+        made = jax.lax.map(lambda block: apart(jax.vmap(function)(*apart(block))), blocks)
         return jax.tree.map(lambda leaf: leaf.reshape(chains, *leaf.shape[2:]), made)
 
     def total(self, tree: PyTree) -> PyTree:
@@ -64,6 +64,11 @@ class Pool(eqx.Module):
         """The number of chains, all devices together."""
         local = jax.tree.leaves(tree)[0].shape[0]
         return local if self.axis is None else local * jax.lax.axis_size(self.axis)
+
+
+def apart(tree: PyTree) -> PyTree:
+    """The same, computed apart from what uses it: what the compiler makes of a block does not depend on its place."""
+    return jax.lax.optimization_barrier(tree)
 
 
 ALONE = Pool()
