@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import gadabout as gad
+from gadabout.schedule import Choose, Chosen, Draw, Learn, Search
 
 KEPT = {"num_chains": 8, "num_draws": 100, "seed": 3, "progress": False}
 ALONE = {"sampler": gad.gad_mala(), "adapt": "per-chain", "num_warmup": 200, "chain_block": 2}
@@ -84,3 +85,11 @@ def test_a_stored_run_goes_on_over_other_devices(alone, tmp_path):
 def test_what_cannot_be_laid_out_is_refused(settings, error, said):
     with pytest.raises(error, match=said):
         draws(**({"devices": None} | settings))
+
+
+def test_a_plan_that_tries_its_samplers_runs_over_devices():
+    """What a trial leaves, positions on one device and keys on all, begins the next stage."""
+    candidates = (gad.mala(step_size=0.1), gad.rwm(step_size=1e-3))
+    learn, draw = (Chosen(tuple(map(stage, candidates))) for stage in (Learn, Draw))
+    plan = gad.Plan((Search(), Choose(candidates, 100), learn, draw), "chooses")
+    assert draws(4, sampler=plan, num_warmup=60).shape == (8, 100, 4)

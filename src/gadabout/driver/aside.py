@@ -107,8 +107,7 @@ def learn_anew(
     services: "Services", sampler: Sampler, run: loop.Run, where: Callable, sources: np.ndarray, draws: np.ndarray
 ) -> loop.Run:
     """Chains start again where others stand, from the Gaussian of draws (draws, n), and the sampler learns again."""
-    run = services.gathered(run)
-    factor, x = services.fitted(run, where).factor, loop.positions(run.pools)
+    factor, x = services.fitted(run, where).factor, loop.positions(services.gathered(run.pools))
     covariance = draws.var(0) + np.finfo(draws.dtype).tiny
     if len(factor.covariance_shape()) > 1:
         covariance = np.diag(0.1 * covariance) + 0.9 * np.cov(draws.T).reshape(draws.shape[1], -1)

@@ -85,8 +85,8 @@ class Services:
             fresh = eqx.filter_eval_shape(loop.start, sampler, self.target, known, self.settings.pooled)
             if _alike(warm.pools, fresh.pools):
                 return loop.Run(warm.pools, warm.chain_keys, warm.t)
-            warm = self.gathered(warm)
-            warm = replace(warm, positions=loop.positions(warm.pools))
+            warm = replace(warm, positions=loop.positions(self.gathered(warm.pools)))
+        warm = self.gathered(warm)
         return self.lay(loop.start(sampler, self.target, warm, self.settings.pooled))
 
     def settle(self, sampler: Sampler, run: loop.Run) -> loop.Run:
