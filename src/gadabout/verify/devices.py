@@ -37,8 +37,8 @@ def _sampler(name: str) -> Sampler | Plan:
     return default() if name == DEFAULT else exact_samplers(SKEW)[name]
 
 
-def _drawn(name: str, devices: int | None, group: str, **arguments: Any) -> np.ndarray:
-    """Draws (chain, draw, n) of the skew target from exact starts."""
+def _drawn(name: str, devices: int | None, **arguments: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Draws (chain, draw, n) of the skew target from exact starts: those of warm-up, and those after it."""
     arguments = {"num_chains": CHAINS, "num_warmup": WARMUP, "num_draws": DRAWS} | arguments
     start = SKEW.draws(jax.random.key(5), arguments["num_chains"])
     with warnings.catch_warnings(), contextlib.redirect_stderr(io.StringIO()):
@@ -47,17 +47,17 @@ def _drawn(name: str, devices: int | None, group: str, **arguments: Any) -> np.n
             SKEW.log_density, init_per_chain=start, sampler=_sampler(name), seed=1, devices=devices, progress=False,
             **arguments,
         )  # fmt: skip
-    return tree[group].to_dataset()["x"].values
+    warmup, posterior = (tree[group].to_dataset()["x"].values for group in ("warmup_posterior", "posterior"))
+    return warmup, posterior
 
 
 def measured(name: str) -> dict[str, Any]:
     """What a sampler's chains do over devices, in a process that has four."""
     alone: dict[str, Any] = {"adapt": "per-chain", "chain_block": BLOCK}
-    counts = (None, 1, 2, DEVICES)
-    each = [[_drawn(name, over, group, **alone) for over in counts] for group in ("warmup_posterior", "posterior")]
-    same = all(np.array_equal(one, draws[0]) for draws in each for one in draws[1:])
-    one, four = (_drawn(name, over, "warmup_posterior")[:, :COMPARED] for over in (None, DEVICES))
-    x = SKEW.standardised(jnp.asarray(_drawn(name, DEVICES, "posterior", **LAW)))
+    first, *others = (np.concatenate(_drawn(name, over, **alone), 1) for over in (None, 1, 2, DEVICES))
+    same = all(np.array_equal(other, first) for other in others)
+    one, four = (_drawn(name, over)[0][:, :COMPARED] for over in (None, DEVICES))
+    x = SKEW.standardised(jnp.asarray(_drawn(name, DEVICES, **LAW)[1]))
     means = np.concatenate([np.asarray(x).mean(1), np.asarray(x**2).mean(1) - 1], -1)
     t = means.mean(0) / (means.std(0, ddof=1) / np.sqrt(len(means)))
     apart = float(np.max(np.abs(four - one) / np.maximum(1, np.abs(one))))
