@@ -9,7 +9,7 @@ import jax
 import pytest
 
 jax.config.update("jax_enable_x64", True)
-jax.config.update("jax_num_cpu_devices", 4)  # for the laws of chains laid over devices; all else runs on the first
+jax.config.update("jax_num_cpu_devices", 4)  # for laws of chains laid over devices, and as docs/guides/many_devices.md
 
 CACHE = "GADABOUT_TEST_PROGRAMS"
 """the variable that names the folder of compiled programs"""
