@@ -180,7 +180,7 @@ class Sampler(eqx.Module):
         if adapt:
             pooled = self.adaptation.pool(memory, kernel, evidence, pool)
             kernel, memory, chains = self.adaptation.update(memory, kernel, chains, pooled)
-            chains = jax.vmap(kernel.rebase)(chains)
+            chains = pool.each(kernel.rebase, chains)
         return State(kernel, memory, chains), record
 
     def run(

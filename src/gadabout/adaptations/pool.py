@@ -18,7 +18,8 @@ class Pool(eqx.Module):
     communication between the devices; nothing else in an iteration is.
 
     `block` is the number of chains that one program works on at a time: a chain's numbers are rounded as those of any
-    other block of that size, however many blocks a device has. None is all chains that are there.
+    other block of that size, however many blocks a device has, and sums are those of blocks, added up in their order.
+    None is all chains that are there.
     """
 
     axis: str | None = eqx.field(static=True, default=None)
@@ -26,23 +27,41 @@ class Pool(eqx.Module):
 
     def each(self, function: Callable[..., PyTree], *trees: PyTree) -> PyTree:
         """What a function makes of every chain at hand, along the leading axis of every leaf, block by block."""
-        chains = jax.tree.leaves(trees)[0].shape[0]
         if self.block is None:
             return jax.vmap(function)(*trees)
-        blocks = jax.tree.map(lambda leaf: leaf.reshape(chains // self.block, self.block, *leaf.shape[1:]), trees)
-        made = jax.lax.map(lambda block: apart(jax.vmap(function)(*apart(block))), blocks)
-        return jax.tree.map(lambda leaf: leaf.reshape(chains, *leaf.shape[2:]), made)
+        made = self._by_block(jax.vmap(function), *trees)
+        return jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), made)
 
     def total(self, tree: PyTree) -> PyTree:
         """Sums over the leading axis of every leaf, and over devices; `LowerOuter` leaves are multiplied out."""
-        return self.across(pooled_sum(tree))
+        return self.summed(pooled_sum, tree)
 
-    def across(self, local: PyTree) -> PyTree:
-        """Sums over devices of what is already summed over the chains at hand."""
+    def summed(self, function: Callable[..., PyTree], *trees: PyTree) -> PyTree:
+        """What a function sums over the leading axis of every leaf, over the chains of all devices."""
+        if self.block is not None:
+            return jax.tree.map(lambda sums: jnp.sum(sums, 0), apart(self.gather(self._by_block(function, *trees))))
+        local = function(*trees)
         if self.axis is None:
             return local
         flat, unravel = ravel_pytree(local)
         return unravel(jax.lax.psum(flat, self.axis))
+
+    def _by_block(self, function: Callable[..., PyTree], *trees: PyTree) -> PyTree:
+        """What a function makes of each block, along a new leading axis.
+
+        The compiler knows neither how often the loop is gone through nor that a device may have one block only: it
+        makes the same of the blocks, however many there are.
+        """
+        blocks = jax.tree.map(lambda leaf: leaf.reshape(-1, self.block, *leaf.shape[1:]), trees)
+        count = len(jax.tree.leaves(blocks)[0])
+
+        def one(i):
+            block, _ = apart((jax.tree.map(lambda leaf: leaf[i], blocks), i))
+            return apart(function(*block))
+
+        made = jax.tree.map(lambda new: jnp.zeros((count, *new.shape), new.dtype), jax.eval_shape(one, 0))
+        put = lambda i, made: jax.tree.map(lambda rows, new: rows.at[i].set(new), made, one(i))
+        return jax.lax.fori_loop(0, apart(jnp.asarray(count)), put, made)
 
     def mean(self, tree: PyTree) -> PyTree:
         """Means over the leading axis of every leaf, truth values counting as 0 and 1, and over devices."""

@@ -164,16 +164,18 @@ class SpeedMeasure(AbstractAdaptation):
 
     def pool(self, memory, kernel, evidence, chains):
         theta, rest = eqx.partition(self.where(kernel), eqx.is_inexact_array)
-        weights = jnp.stack([evidence.usable.astype(float), jnp.ones(evidence.usable.shape, float)])
-
-        def entropies(theta, weights):
-            return jnp.sum(weights * jax.vmap(eqx.combine(theta, rest).entropy)(evidence.here))
-
         stalled = jnp.where(evidence.hopeless, memory.stalled.tree + 1, 0)
         over = jnp.zeros(stalled.shape) if self.patience is None else (stalled >= self.patience).astype(float)
-        at_hand = pooled_sum((evidence.gradient, weights[0], evidence.accepted.astype(float), over))
-        entropies_at_hand = tuple(jax.grad(entropies)(theta, weight) for weight in weights)
-        sums = chains.across((at_hand, entropies_at_hand))
+        counted = evidence.usable.astype(float), evidence.accepted.astype(float), over
+
+        def entropies(theta, weights, here):
+            return jnp.sum(weights * jax.vmap(eqx.combine(theta, rest).entropy)(here))
+
+        def of_chains(gradient, counted, here):
+            grown = (jax.grad(entropies)(theta, weights, here) for weights in (counted[0], jnp.ones_like(counted[0])))
+            return pooled_sum((gradient, *counted)), tuple(grown)
+
+        sums = chains.summed(of_chains, evidence.gradient, counted, evidence.here)
         (gradient, usable, accepted, over), (entropy, growing) = sums
         share = 1 / jnp.maximum(usable, 1)  # n² products cost less than as many divisions
         mean = lambda tree: jax.tree.map(lambda leaf: share * leaf, tree)

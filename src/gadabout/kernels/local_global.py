@@ -111,7 +111,8 @@ class LocalGlobal(AbstractKernel):
     def _propose(self, key):
         """y ~ q, log q(y) and the exponential that judges it."""
         noise_key, accept_key = jax.random.split(key)
-        y, log_q = self.distribution.draw_with_log_density(self.distribution.noise(noise_key))
+        noise = jax.lax.optimization_barrier(self.distribution.noise(noise_key))  # y is rounded alike in every program
+        y, log_q = self.distribution.draw_with_log_density(noise)
         return y, log_q, jax.random.exponential(accept_key, dtype=y.dtype)
 
     def _log_weight(self, here) -> Float[Array, ""]:
