@@ -62,11 +62,13 @@ def _pair(rows: Rows, x: Any) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _flattened(rows: Callable[[np.ndarray], np.ndarray], size: int, x: Any) -> np.ndarray:
-    """Values of rows of any leading axes; each different row once, since buffers hold many that are not in use."""
+    """Values of rows of any leading axes; a row that repeats the one before once, as buffers end in rows not in use."""
     x = np.asarray(x)
-    flat, place = np.unique(np.asarray(x, np.float64).reshape(-1, x.shape[-1]), axis=0, return_inverse=True)
-    values = np.asarray(rows(flat), x.dtype) if len(flat) else np.empty((0, size), x.dtype)
-    return values[place.ravel()].reshape(*x.shape[:-1], size)
+    flat = np.asarray(x, np.float64).reshape(-1, x.shape[-1])
+    new = np.ones(len(flat), bool)
+    new[1:] = np.any(flat[1:] != flat[:-1], 1)
+    values = np.asarray(rows(flat[new]), x.dtype) if len(flat) else np.empty((0, size), x.dtype)
+    return values[np.cumsum(new) - 1].reshape(*x.shape[:-1], size)
 
 
 def one_by_one(function: Callable[[np.ndarray], tuple[Any, Any]]) -> Rows:
