@@ -72,7 +72,6 @@ def _measure(asked: dict[str, Any]) -> dict[str, float]:
     if asked["count"] > 1:
         jax.distributed.initialize(f"localhost:{asked['port']}", asked["count"], asked["process"])
     from gadabout import targets
-    from gadabout.adaptations import Pool
     from gadabout.algorithms import gad_mala
     from gadabout.api import sample
 
@@ -85,7 +84,7 @@ def _measure(asked: dict[str, Any]) -> dict[str, float]:
     told = run()
     found = {"warmup": told["seconds_warmup"], "sampling": told["seconds_sampling"]}
     jax.clear_caches()
-    with mock.patch.object(Pool, "across", lambda self, local: local):
+    with mock.patch.object(jax.lax, "psum", lambda local, axis: local):
         return found | {"warmup_without_sums": run()["seconds_warmup"]}
 
 
