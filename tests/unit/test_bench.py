@@ -2,11 +2,12 @@
 
 import json
 
+import jax
 import pytest
 from typer.testing import CliRunner
 
 from gadabout.algorithms import RECIPES
-from gadabout.benchmarks import samplers
+from gadabout.benchmarks import processes, samplers
 from gadabout.cli.app import app
 
 
@@ -24,6 +25,19 @@ def test_samplers_side_by_side(tmp_path, monkeypatch):
     assert rows[0]["q_per_gradient"] is None
     assert rows[1]["gradient_evaluations"] == 4 * 5_500
     assert rows[2]["gradient_evaluations"] == 3 * 4 * 5_500
+
+
+def test_what_a_process_measures(monkeypatch):
+    """The second run sums nothing over devices, and is compiled anew for that."""
+    psum, summed = jax.lax.psum, []
+    monkeypatch.setattr(jax.lax, "psum", lambda tree, axis: [summed.append(axis), psum(tree, axis)][1])
+    monkeypatch.setattr(processes, "ITERATIONS", 20)
+    compiled = []
+    monkeypatch.setattr(jax, "clear_caches", lambda clear=jax.clear_caches: [compiled.append(len(summed)), clear()])
+    told = processes._measure({"count": 1, "target": "correlated-2d", "data_home": None, "chains": 4, "seed": 0})
+    assert set(told) == {"warmup", "sampling", "warmup_without_sums"}
+    assert all(seconds > 0 for seconds in told.values())
+    assert 0 < len(summed) == compiled[0]
 
 
 @pytest.mark.parametrize("command", [["overhead"], ["samplers"]])

@@ -10,6 +10,7 @@ from arviz_stats.base.array import array_stats
 
 import gadabout as gad
 from gadabout.models import from_stan
+from gadabout.models.callback import host_values
 from gadabout.models.stan_engines import AbstractStan
 
 SHORT = {"sampler": gad.mala(), "num_warmup": 60, "num_draws": 50, "num_chains": 2, "progress": False}
@@ -50,6 +51,20 @@ def test_all_chains_come_in_one_call():
 
     gad.sample(gad.models.python(counting, POSITION, vectorized=True), POSITION, **SHORT | {"num_chains": 5})
     assert rows.count(5) > 100
+
+
+def test_rows_that_are_not_in_use_are_evaluated_once():
+    """A buffer of draws ends in zeros, here of two chains."""
+    buffer, seen = np.zeros((100, 2, 3)), []
+    buffer[:3] = np.random.default_rng(0).normal(size=(3, 2, 3))
+    buffer[1, 1] = np.nan
+
+    def twice(x):
+        seen.append(len(x))
+        return 2 * x
+
+    np.testing.assert_array_equal(host_values(twice, buffer, 3), 2 * buffer)
+    assert seen == [7]
 
 
 @pytest.mark.parametrize("x64", [False, True], ids=["float32", "float64"])
