@@ -6,6 +6,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
+from gadabout.diagnostics.summary import spacing_of
 from gadabout.driver.loop import BUFFER_BYTES, POSITION
 from gadabout.driver.sink import check_memory
 from gadabout.sampler import Sampler
@@ -17,6 +18,8 @@ COPIES = 4
 """arrays of the size of θ, or of all positions, that a run holds at the least"""
 COPIES_LOOKED_AT = 8
 """the same of draws that a stage looks at"""
+COPIES_JUDGED = 2
+"""the same of draws that are judged once they are made"""
 STATISTICS = 64
 """bytes of statistics that a draw has, about"""
 SMALLER = "choose a diagonal factor or metric, a sampler that needs none, fewer components or fewer coordinates"
@@ -48,7 +51,8 @@ def needed(services: "Services") -> tuple[int, int]:
     )
     disk = draw * settings.num_draws + warmup * (settings.num_warmup // settings.thinning)
     matrices = max(_own(sampler, n) for sampler in services.plan.samplers)
-    return disk, COPIES * (matrices + size(one)) + 2 * BUFFER_BYTES
+    judged = -(-settings.num_draws // spacing_of(settings.num_chains, settings.num_draws))
+    return disk, COPIES * (matrices + size(one)) + COPIES_JUDGED * judged * size(one) + 2 * BUFFER_BYTES
 
 
 def _own(sampler: Sampler, n: int) -> int:

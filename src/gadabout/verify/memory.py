@@ -55,7 +55,14 @@ def _found(full: bool, kept: Kept) -> Found:
     growth = found[most][0] / judged
     figures.append(Figure(f"{most:,} draws over 100,000", round(growth, 3), f"at most {FLAT}", growth <= FLAT))
     memory = (found[most][0] - base) / found[most][2]
-    figures.append(Figure("memory beyond that of the shortest run, over what was predicted", round(memory, 2)))
+    figures.append(
+        Figure(
+            "memory beyond that of the shortest run, over what was predicted",
+            round(memory, 2),
+            "at most 1.5",
+            memory <= 1.5,
+        )
+    )
     disk = found[most][3] / found[most][1]
     figures.append(Figure("disk, over what was predicted", round(disk, 2), "at most 1.1", disk <= 1.1))
     return Found(figures, f"{found[most][0] / 1e6:,.0f} MB at {most:,} draws, {growth:.2f} times that at 100,000")
