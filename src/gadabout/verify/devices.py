@@ -12,11 +12,14 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.sharding import Mesh
 from scipy import stats
 
 from gadabout.algorithms import default
+from gadabout.driver import loop
 from gadabout.sampler import Sampler
-from gadabout.schedule import Plan
+from gadabout.schedule import Plan, Warm
+from gadabout.target import Target
 from gadabout.verify.exact import SKEW
 from gadabout.verify.frame import Figure, Found, Item, Kept
 from gadabout.verify.samplers import exact_samplers
@@ -55,21 +58,43 @@ def _drawn(name: str, devices: int | None, *, moved: bool = False, **arguments: 
     return warmup, posterior
 
 
+def _iteration_by_iteration(name: str, whole: float) -> float:
+    """How far apart an iteration ends, of the first 50, each begun where one device has got to; of a plan, `whole`."""
+    sampler, target, fields = _sampler(name), Target(SKEW.log_density), (loop.POSITION,)
+    if isinstance(sampler, Plan):
+        return whole
+    mesh = Mesh(np.array(jax.devices()[:DEVICES]), (loop.CHAINS,))
+    warm = Warm(
+        jax.random.split(jax.random.key(1), CHAINS), jnp.zeros((), jnp.uint32), SKEW.draws(jax.random.key(5), CHAINS)
+    )
+    run, apart = loop.start(sampler, target, warm, True), 0.0
+    for _ in range(COMPARED):
+        copied = jax.tree.map(lambda leaf: jnp.copy(leaf) if isinstance(leaf, jax.Array) else leaf, run)
+        four = loop.advance(sampler, target, loop.lay(copied, mesh), 1, 1, True, fields, mesh=mesh)[1]
+        run, one, _ = loop.advance(sampler, target, run, 1, 1, True, fields)
+        apart = max(apart, _apart(*(np.asarray(rows[loop.POSITION][0]) for rows in (one, four))))
+    return apart
+
+
+def _apart(one: np.ndarray, other: np.ndarray) -> float:
+    return float(np.max(np.abs(other - one) / np.maximum(1, np.abs(one))))
+
+
 def measured(name: str) -> dict[str, Any]:
     """What a sampler's chains do over devices, in a process that has four."""
     alone: dict[str, Any] = {"adapt": "per-chain", "chain_block": BLOCK}
     first, *others = (np.concatenate(_drawn(name, over, **alone), 1) for over in (None, 1, 2, DEVICES))
     same = all(np.array_equal(other, first) for other in others)
     early = lambda over, **more: _drawn(name, over, **more)[0][:, :COMPARED]
-    between = lambda one, other: float(np.max(np.abs(other - one) / np.maximum(1, np.abs(one))))
-    equal = between(*(early(over, chain_block=BLOCK) for over in (None, DEVICES)))
+    equal = _apart(*(early(over, chain_block=BLOCK) for over in (None, DEVICES)))
     one = early(None)
-    other = between(one, early(DEVICES))
-    grown = between(one, early(None, moved=True)) if other > ROUNDING else None
+    apart = {"equal": equal, "other": _apart(one, early(DEVICES))}
+    if apart["other"] > ROUNDING:  # is it the devices, or does rounding grow on one device too?
+        apart |= {"grown": _apart(one, early(None, moved=True)), "each": _iteration_by_iteration(name, apart["other"])}
     x = SKEW.standardised(jnp.asarray(_drawn(name, DEVICES, **LAW)[1]))
     means = np.concatenate([np.asarray(x).mean(1), np.asarray(x**2).mean(1) - 1], -1)
     t = means.mean(0) / (means.std(0, ddof=1) / np.sqrt(len(means)))
-    return {"same": same, "apart": {"equal": equal, "other": other, "grown": grown}, "t": t.tolist()}
+    return {"same": same, "apart": apart, "t": t.tolist()}
 
 
 def _elsewhere(name: str) -> dict[str, Any]:
@@ -95,17 +120,22 @@ def _found(full: bool, kept: Kept) -> Found:
     threshold = float(stats.t.isf(FALSE_ALARMS / t.size / 2, LAW["num_chains"] - 1))
     detectable = (threshold + 1.645) / np.sqrt(LAW["num_chains"])
     count = lambda wrong: f"{len(names) - len(wrong)} of {len(names)} samplers" + (f", not {wrong}" if wrong else "")
-    grown = [(name, largest["other"][name], parts[name]["apart"]["grown"]) for name in far["other"]]
-    told = [f"{name} by {x:.1e} (by {y:.1e} on one device, starts moved by one rounding)" for name, x, y in grown]
+    grown = {name: parts[name]["apart"] for name in far["other"]}
+    told = ", ".join(
+        f"{name} {x['other']:.1e} (on one device, from starts moved by one rounding, {x['grown']:.1e}), iteration by "
+        f"iteration {x['each']:.1e}"
+        for name, x in grown.items()
+    )
+    far["each"] = [name for name, x in grown.items() if not x["each"] <= ROUNDING]
     first = f"in the first {COMPARED} iterations"
     figures = [
         Figure("same bits over 1, 2 and 4 devices, each chain learning alone", count(differing), "all", not differing),
         Figure(f"chains that learn together, in equal blocks: apart by at most {ROUNDING:g} {first}",
                count(far["equal"]), "all", not far["equal"],
                f"{equal} of them by nothing; largest difference {max(largest['equal'].values()):.1e}"),
-        Figure(f"the same, in blocks of {CHAINS} and {CHAINS // DEVICES} chains, which round otherwise",
-               count(far["other"]), "", None,
-               f"rounding grows in {', '.join(told)}" if told else ""),
+        Figure(f"the same, in blocks of {CHAINS} and {CHAINS // DEVICES} chains, which round otherwise; where rounding "
+               "grows, each iteration begun where one device has got to", count(far["each"]),
+               "all", not far["each"], f"rounding grows in {told}" if told else ""),
         Figure("law over 4 devices: largest |t| of means and variances", float(t.max()), f"at most {threshold:.1f}",
                bool(t.max() <= threshold), f"{FALSE_ALARMS:g} false alarms in all"),
         Figure("smallest shift found with 95 %, in standard deviations between chains", float(detectable)),
