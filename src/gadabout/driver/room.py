@@ -6,7 +6,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
-from gadabout.diagnostics.summary import spacing_of
+from gadabout.diagnostics import spacing_of
 from gadabout.driver.loop import BUFFER_BYTES, POSITION
 from gadabout.driver.sink import check_memory
 from gadabout.sampler import Sampler

@@ -58,11 +58,9 @@ def _drawn(name: str, devices: int | None, *, moved: bool = False, **arguments: 
     return warmup, posterior
 
 
-def _iteration_by_iteration(name: str, whole: float) -> float:
-    """How far apart an iteration ends, of the first 50, each begun where one device has got to; of a plan, `whole`."""
-    sampler, target, fields = _sampler(name), Target(SKEW.log_density), (loop.POSITION,)
-    if isinstance(sampler, Plan):
-        return whole
+def _iteration_by_iteration(name: str) -> float:
+    """How far apart an iteration ends, of the first 50, each begun where one device has got to."""
+    sampler, target, fields = exact_samplers(SKEW)[name], Target(SKEW.log_density), (loop.POSITION,)
     mesh = Mesh(np.array(jax.devices()[:DEVICES]), (loop.CHAINS,))
     warm = Warm(
         jax.random.split(jax.random.key(1), CHAINS), jnp.zeros((), jnp.uint32), SKEW.draws(jax.random.key(5), CHAINS)
@@ -90,7 +88,8 @@ def measured(name: str) -> dict[str, Any]:
     one = early(None)
     apart = {"equal": equal, "other": _apart(one, early(DEVICES))}
     if apart["other"] > ROUNDING:  # is it the devices, or does rounding grow on one device too?
-        apart |= {"grown": _apart(one, early(None, moved=True)), "each": _iteration_by_iteration(name, apart["other"])}
+        each = apart["other"] if name == DEFAULT else _iteration_by_iteration(name)
+        apart |= {"grown": _apart(one, early(None, moved=True)), "each": each}
     x = SKEW.standardised(jnp.asarray(_drawn(name, DEVICES, **LAW)[1]))
     means = np.concatenate([np.asarray(x).mean(1), np.asarray(x**2).mean(1) - 1], -1)
     t = means.mean(0) / (means.std(0, ddof=1) / np.sqrt(len(means)))
