@@ -27,6 +27,7 @@ from gadabout.verify import (
     refusals,
     runs,
     same_bits,
+    start,
 )
 
 
@@ -165,6 +166,23 @@ def test_runs_are_counted():
     assert counted["runs"] == 3
     assert counted["mean"].sum() + counted["square"].sum() >= 13  # of 18, each with a chance of 95 %
     assert sum(counted["flagged"].values()) == counted["wrongly"] == 0
+    off, error = start.bias([counted])
+    assert off.shape == error.shape == (len(runs.FIRST), 2, 3)
+    assert np.abs(off[-1]).max() < 0.25
+
+
+def test_first_draws_that_are_off_show():
+    """1,000 runs of 16 chains and 30 draws, |t| < 6.1 of 72 figures: a false alarm in 10⁻⁶; 0.015 sd show."""
+    random = np.random.default_rng(0)
+
+    def part(shift):
+        z = random.standard_normal((1_000, 30, 3)) / 4  # the mean over chains
+        errors = np.stack([z[:, 0], (z + shift).mean(1), z.mean(1)], 1)[:, :, None].repeat(2, 2)
+        return {"runs": 1_000, "mean": [950] * 3, "errors": np.stack([errors.sum(0), (errors**2).sum(0)], 1)}
+
+    held = lambda shift: [figure.passed for figure in start.run(True, lambda *_: part(shift)).figures]
+    assert all(held(0.0))
+    assert held(0.015)[:6] == [True, True, False, False, True, True]
 
 
 def test_half_a_run_is_no_figure(monkeypatch):

@@ -14,6 +14,7 @@ from gadabout.verify.page import circumstances, page
 from gadabout.verify.planted import PLANTED
 from gadabout.verify.refusals import REFUSALS
 from gadabout.verify.same_bits import SAME_BITS
+from gadabout.verify.start import START
 
 ITEMS: dict[str, Item] = {
     item.name: item
@@ -23,6 +24,7 @@ ITEMS: dict[str, Item] = {
         CALIBRATION,
         PLANTED,
         COVERAGE,
+        START,
         ALARMS,
         SAME_BITS,
         DEVICE_LAYOUTS,

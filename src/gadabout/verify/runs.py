@@ -18,6 +18,8 @@ NORMAL = 1.959964
 """half the width of a 95 % interval, in standard errors"""
 GOOD = 2_000
 """the bulk ESS of every coordinate of a good run"""
+FIRST = (1, 30, DRAWS)
+"""so many draws from the beginning of each chain, whose error is noted"""
 
 
 def many(full: bool, kept: Kept) -> dict[str, list[dict[str, Any]]]:
@@ -37,9 +39,12 @@ def counted(exact: Exact, first: int, count: int, chains: int, draws: int) -> di
     """Over some runs: how often intervals of means and of second moments hold the truth, and what runs are told.
 
     `mean` and `square` have an entry for each coordinate, `good` is the number of runs with an ESS of `GOOD`, and
-    `flagged` how many of those had a finding of each kind.
+    `flagged` how many of those had a finding of each kind. `errors` has shape (len(FIRST), 2, 2, n): over the runs, the
+    sum and the sum of squares of the error of the mean, and of the second moment, of a run's first draws, in units of
+    the sd and of the variance.
     """
     n = len(exact.mean)
+    errors = np.zeros((len(FIRST), 2, 2, n))
     within, flagged, good, wrong = {"mean": np.zeros(n, int), "square": np.zeros(n, int)}, {}, 0, 0
     for seed in range(first, first + count):
         with warnings.catch_warnings():
@@ -51,12 +56,15 @@ def counted(exact: Exact, first: int, count: int, chains: int, draws: int) -> di
         x = tree["posterior"].to_dataset()["x"].values
         for kind, values, truth in (("mean", x, exact.mean), ("square", (x - exact.mean) ** 2, exact.sd**2)):
             within[kind] += np.abs(values.mean((0, 1)) - truth) < NORMAL * standard_error(values)
+        z = exact.standardised(x)
+        error = np.array([[np.mean(z[:, :first], (0, 1)), np.mean(z[:, :first] ** 2, (0, 1)) - 1] for first in FIRST])
+        errors += np.stack([error, error**2], 1)
         if tree["diagnostics/ess_bulk"].to_dataset()["x"].values.min() >= GOOD:
             good += 1
             kinds = {finding["kind"] for finding in tree.attrs["findings"]}
             flagged |= {kind: flagged.get(kind, 0) + 1 for kind in kinds}
             wrong += bool(kinds)
-    return {"runs": count, "good": good, "wrongly": wrong, "flagged": flagged, **within}
+    return {"runs": count, "good": good, "wrongly": wrong, "flagged": flagged, "errors": errors, **within}
 
 
 def standard_error(values: np.ndarray) -> np.ndarray:
