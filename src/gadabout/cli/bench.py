@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from gadabout.cli import bench_minibatch, bench_peers, bench_processes, bench_truth, bench_wild
+from gadabout.cli import bench_costs, bench_minibatch, bench_peers, bench_processes, bench_truth, bench_wild
 from gadabout.cli.counts import whole
 from gadabout.cli.errors import CliError
 from gadabout.cli.measurements import in_float64, save, show_table
@@ -21,6 +21,8 @@ def root(context: typer.Context) -> None:
 
 
 bench.command("bias")(bench_minibatch.bias)
+bench.command("costs")(bench_costs.costs)
+bench.command("growth")(bench_costs.growth)
 bench.command("held-out")(bench_minibatch.held_out)
 bench.command("minibatch")(bench_minibatch.minibatch)
 bench.command("peers")(bench_peers.peers)
