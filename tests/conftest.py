@@ -42,7 +42,7 @@ def data_home() -> Path:
 
 
 QUICK = ("unit", "laws")
-OPTIMISED = ("test_invariance", "test_bench", "test_devices")
+OPTIMISED = ("test_invariance", "test_bench", "test_devices", "test_halving")
 
 
 @pytest.fixture(autouse=True)
