@@ -42,3 +42,15 @@ def test_growth(monkeypatch):
     rows = list(costs.growth([3, 5], []))
     assert [(row["sampler"], row["n"]) for row in rows] == [(low_rank, 3), (low_rank, 5), ("gad-mala, dense", 3)]
     assert all(row["warmup_us"] > 0 and row["sampling_us"] > 0 for row in rows)
+    assert [row["warmup_iterations"] for row in rows] == [40, 40, 40]
+
+
+def test_the_table_of_growth(tmp_path, monkeypatch):
+    """Also of a sampler whose warm-up ends by itself."""
+    monkeypatch.setattr(costs, "SAMPLERS", {"split": costs.SAMPLERS["split-hmc, diagonal"]})
+    path = tmp_path / "rows.json"
+    result = CliRunner().invoke(app, ["bench", "growth", "3", "--chains", "1", "--json", str(path)])
+    assert result.exit_code == 0, result.output
+    rows = json.loads(path.read_text())
+    assert [row["chains"] for row in rows] == [4, 1]
+    assert rows[0]["warmup_iterations"] < costs.ITERATIONS

@@ -81,15 +81,16 @@ def growth(dims: Sequence[int], chains: Sequence[int], few: int = 4) -> Iterator
 
 
 def _growing(sampler: Sampler, n: int, chains: int) -> dict[str, float]:
-    deviations = jnp.linspace(0.1, 1.0, n)
+    deviations, done = jnp.linspace(0.1, 1.0, n), {}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # so few iterations are no fit
         tree = sample(
             _gaussian, jnp.zeros(n), sampler=sampler, data=deviations, num_chains=chains, num_warmup=ITERATIONS,
             num_draws=4, thinning=ITERATIONS // 4, record=["lp"], progress=False,
+            callback=lambda progress: done.update({progress.stage: progress.done}),
         )  # fmt: skip
-    iterations = {"warmup": tree["warmup_sample_stats"].sizes["draw"], "sampling": ITERATIONS}
-    return {f"{phase}_us": tree.attrs[f"seconds_{phase}"] / count * 1e6 for phase, count in iterations.items()}
+    found = {f"{stage}_us": tree.attrs[f"seconds_{stage}"] / count * 1e6 for stage, count in done.items()}
+    return found | {"warmup_iterations": done["warmup"]}
 
 
 def _gaussian(x, deviations):
