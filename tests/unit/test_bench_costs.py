@@ -37,7 +37,7 @@ def test_growth(monkeypatch):
     """Of what can be learned of any size, and of what is not tried above some."""
     low_rank = "gad, MALA with a low-rank factor"
     monkeypatch.setattr(costs, "SAMPLERS", {name: costs.SAMPLERS[name] for name in (low_rank, "gad-mala, dense")})
-    for name, value in (("ITERATIONS", 40), ("LARGEST_DENSE", 4)):
+    for name, value in (("ITERATIONS", 40), ("LARGEST", {"gad-mala, dense": 4})):
         monkeypatch.setattr(costs, name, value)
     rows = list(costs.growth([3, 5], []))
     assert [(row["sampler"], row["n"]) for row in rows] == [(low_rank, 3), (low_rank, 5), ("gad-mala, dense", 3)]

@@ -11,6 +11,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from xarray import DataTree
 
 from gadabout import targets
 from gadabout.algorithms import default, gad, gad_mala, split_hmc
@@ -18,11 +19,11 @@ from gadabout.api import sample
 from gadabout.factors import LowRank
 from gadabout.proposals import Langevin
 from gadabout.sampler import Sampler
-from gadabout.schedule import Plan
 
 RANK = 5
 """columns of the low-rank factor"""
-LARGEST_DENSE = 1_000
+LARGEST = {"gad-mala, dense": 1_000}
+"""coordinates above which a sampler is left out"""
 ITERATIONS = 2_000
 """of warm-up, and as many of draws, in `growth`"""
 SAMPLERS: dict[str, Callable[[int], Sampler]] = {
@@ -55,40 +56,45 @@ def costs(
 def _measured(problem: targets.Problem, chains: int, draws: int, seed: int) -> dict[str, Any]:
     key = jax.random.key(seed)
     positions = jax.random.normal(key, (chains, problem.dim))
-    alone = 1e6 / draws / chains
-    found = {
-        "gradient_us": _run(problem, default(move="split-hmc"), chains, draws, seed)["gradient_us"],
-        "bare_us": alone * _seconds(_moved, problem.target, positions, jnp.zeros(()), draws),
-        "noise_us": alone * _seconds(_noise, key, positions.shape, draws),
+    each = 1e6 / draws / chains  # microseconds of a draw of one chain, from seconds of all
+    asked: dict[str, Any] = {"num_chains": chains, "num_draws": draws, "seed": seed}
+    local = _run(problem, sampler=default(move="split-hmc"), **asked)
+    bare = each * _seconds(_moved, problem.target, positions, jnp.zeros(()), draws)
+    noise = each * _seconds(_noise, key, positions.shape, draws)
+    chosen = _run(problem, sampler=default(), **asked)
+    gradient = each * local.attrs["seconds_sampling"] / float(local["sample_stats"].to_dataset()["n_steps"].mean())
+    draw = each * chosen.attrs["seconds_sampling"]
+    return {
+        "gradient_us": gradient,
+        "bare_us": bare,
+        "gradient_ratio": gradient / bare,
+        "draw_us": draw,
+        "noise_us": noise,
+        "noise_ratio": draw / noise,
+        "move": chosen.attrs["choice"]["move"],
     }
-    drawn = _run(problem, default(), chains, draws, seed)
-    found |= {"draw_us": drawn["draw_us"], "noise_ratio": drawn["draw_us"] / found["noise_us"], "move": drawn["move"]}
-    return found | {"gradient_ratio": found["gradient_us"] / found["bare_us"]}
 
 
 def growth(dims: Sequence[int], chains: Sequence[int], few: int = 4) -> Iterator[dict[str, Any]]:
     """A row for each sampler and size: microseconds of an iteration of all chains, in warm-up and among the draws.
 
     First the number of coordinates grows, of N(0, diag(s²)) with `few` chains; then the number of chains, with the
-    smallest of the dimensions. A dense factor is left out above `LARGEST_DENSE`.
+    smallest of the dimensions. `LARGEST` says what is left out.
     """
     sizes = [(n, few) for n in dims] + [(min(dims), count) for count in chains]
     for label, made in SAMPLERS.items():
         for n, count in sizes:
-            if "dense" in label and n > LARGEST_DENSE:
-                continue
-            yield {"sampler": label, "n": n, "chains": count, **_growing(made(n), n, count)}
+            if n <= LARGEST.get(label, n):
+                yield {"sampler": label, "n": n, "chains": count, **_growing(made(n), n, count)}
 
 
-def _growing(sampler: Sampler, n: int, chains: int) -> dict[str, float]:
-    deviations, done = jnp.linspace(0.1, 1.0, n), {}
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # so few iterations are no fit
-        tree = sample(
-            _gaussian, jnp.zeros(n), sampler=sampler, data=deviations, num_chains=chains, num_warmup=ITERATIONS,
-            num_draws=4, thinning=ITERATIONS // 4, record=["lp"], progress=False,
-            callback=lambda progress: done.update({progress.stage: progress.done}),
-        )  # fmt: skip
+def _growing(sampler: Sampler, n: int, chains: int) -> dict[str, Any]:
+    done: dict[str, int] = {}
+    tree = _run(
+        _gaussian, jnp.zeros(n), data=jnp.linspace(0.1, 1.0, n), sampler=sampler, num_chains=chains,
+        num_warmup=ITERATIONS, num_draws=4, thinning=ITERATIONS // 4, record=["lp"],
+        callback=lambda progress: done.update({progress.stage: progress.done}),
+    )  # fmt: skip
     found = {f"{stage}_us": tree.attrs[f"seconds_{stage}"] / count * 1e6 for stage, count in done.items()}
     return found | {"warmup_iterations": done["warmup"]}
 
@@ -102,17 +108,12 @@ def _low_rank(n: int) -> LowRank:
     return LowRank(jnp.full(n, 0.1 / n**0.5), left, jnp.zeros((n, RANK)))
 
 
-def _run(problem: targets.Problem, plan: Plan, chains: int, draws: int, seed: int) -> dict[str, Any]:
-    """Microseconds of a draw and of a gradient, compilation left out, and by what move; NaN where no steps are told."""
-    gc.collect()
-    arguments = {"num_chains": chains, "num_draws": draws, "seed": seed, "progress": False}
+def _run(*arguments: Any, **named: Any) -> DataTree:
+    """What `sample` returns; whether the draws are good does not matter here."""
+    gc.collect()  # each starts with the memory of earlier runs given back
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        tree = sample(problem, sampler=plan, **arguments)
-    draw_us = tree.attrs["seconds_sampling"] / draws / chains * 1e6
-    statistics = tree["sample_stats"].to_dataset()
-    steps = float(statistics["n_steps"].mean()) if "n_steps" in statistics else np.nan
-    return {"draw_us": draw_us, "gradient_us": draw_us / steps, "move": tree.attrs["choice"]["move"]}
+        return sample(*arguments, progress=False, **named)
 
 
 @eqx.filter_jit

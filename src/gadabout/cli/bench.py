@@ -1,14 +1,14 @@
 """`gadabout bench`: measurements beside other programs."""
 
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from gadabout.cli import bench_costs, bench_minibatch, bench_peers, bench_processes, bench_truth, bench_wild
 from gadabout.cli.counts import whole
+from gadabout.cli.destinations import JsonFile
 from gadabout.cli.errors import CliError
-from gadabout.cli.measurements import in_float64, save, show_table
+from gadabout.cli.measurements import DataHome, in_float64, save, show_table
 
 bench = typer.Typer(help="Measurements, made in one run on one machine and told as ratios.")
 
@@ -40,8 +40,8 @@ def overhead(
         int, typer.Option(parser=whole("--iterations", 1), metavar="N", help="Iterations of each phase.")
     ] = 20_000,
     repeats: Annotated[int, typer.Option(parser=whole("--repeats", 1), metavar="N", help="Repeats, interleaved.")] = 9,
-    data_home: Annotated[Path | None, typer.Option(metavar="DIR", help="Folder of data files.")] = None,
-    json_file: Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Save the figures as JSON.")] = None,
+    data_home: DataHome = None,
+    json_file: JsonFile = None,
 ) -> None:
     """Time per iteration of `sample()` beside a hand-written scan of gadMALA fast, one chain, float64."""
     in_float64(json_file)
@@ -68,8 +68,8 @@ def samplers(
         int, typer.Option(parser=whole("--draws", 4), metavar="N", help="Draws kept of each chain.")
     ] = 5_000,
     seed: Annotated[int, typer.Option(parser=whole("--seed", 0, 2**32 - 1), metavar="N", help="Seed.")] = 0,
-    data_home: Annotated[Path | None, typer.Option(metavar="DIR", help="Folder of data files.")] = None,
-    json_file: Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Save the figures as JSON.")] = None,
+    data_home: DataHome = None,
+    json_file: JsonFile = None,
 ) -> None:
     """All exact samplers side by side: q, the smallest of bulk ESS and ESS of (x - mean)^2, per second and gradient."""
     in_float64(json_file)

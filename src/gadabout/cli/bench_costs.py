@@ -1,15 +1,13 @@
 """`gadabout bench costs` and `growth`: what a gradient costs inside a run, and an iteration as problems grow."""
 
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from gadabout.cli.counts import whole
+from gadabout.cli.destinations import JsonFile
 from gadabout.cli.errors import CliError
-from gadabout.cli.measurements import in_float64, save, show_table
-
-JsonFile = Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Save the figures as JSON.")]
+from gadabout.cli.measurements import DataHome, in_float64, save, show_table
 
 
 def costs(
@@ -19,7 +17,7 @@ def costs(
     chains: Annotated[int, typer.Option(parser=whole("--chains", 1), metavar="N", help="Chains.")] = 16,
     draws: Annotated[int, typer.Option(parser=whole("--draws", 4), metavar="N", help="Draws of each chain.")] = 2_000,
     repeats: Annotated[int, typer.Option(parser=whole("--repeats", 1), metavar="N", help="Repeats, interleaved.")] = 3,
-    data_home: Annotated[Path | None, typer.Option(metavar="DIR", help="Folder of data files.")] = None,
+    data_home: DataHome = None,
     json_file: JsonFile = None,
 ) -> None:
     """Time per gradient inside draws of split HMC beside the gradient alone; time per draw beside its noise alone."""
@@ -27,10 +25,9 @@ def costs(
     from gadabout.benchmarks.costs import costs as measure
     from gadabout.cli.progress import working
 
-    rows = []
     try:
         with working("gradients inside a run and alone", True):
-            rows.extend(measure(targets or ["neal", "german"], chains, draws, repeats, data_home))
+            rows = list(measure(targets or ["neal", "german"], chains, draws, repeats, data_home))
     except (ValueError, RuntimeError, ImportError) as error:
         raise CliError(str(error)) from error
     headings = ("target, draws by", "µs/grad", "alone", "ratio", "µs/draw", "noise", "ratio")

@@ -1,15 +1,13 @@
 """`gadabout bench bias`, `held-out` and `minibatch`: chains on minibatches beside what is known."""
 
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from gadabout.cli.counts import whole
+from gadabout.cli.destinations import JsonFile
 from gadabout.cli.errors import CliError
-from gadabout.cli.measurements import in_float64, save, show_table
-
-Json = Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Save the figures as JSON.")]
+from gadabout.cli.measurements import DataHome, in_float64, save, show_table
 
 
 def bias(
@@ -17,7 +15,7 @@ def bias(
     draws: Annotated[
         int, typer.Option(parser=whole("--draws", 40), metavar="N", help="Draws of each chain, every tenth kept.")
     ] = 4_000,
-    json_file: Json = None,
+    json_file: JsonFile = None,
 ) -> None:
     """Bias of chains without rejection at three step sizes, on a Gaussian regression whose posterior is known."""
     in_float64(json_file)
@@ -38,8 +36,8 @@ def held_out(
         int, typer.Option(parser=whole("--draws", 1), metavar="N", help="Draws of each chain, every 25th kept.")
     ] = 2_000,
     seed: Annotated[int, typer.Option(parser=whole("--seed", 0, 2**32 - 1), metavar="N", help="Seed.")] = 0,
-    data_home: Annotated[Path | None, typer.Option(metavar="DIR", help="Folder of data files.")] = None,
-    json_file: Json = None,
+    data_home: DataHome = None,
+    json_file: JsonFile = None,
 ) -> None:
     """Predictive log loss on every fifth row of caravan: SGLD and pSGLD on batches of 100 beside a long gadMALA run."""
     in_float64(json_file)
@@ -72,7 +70,7 @@ def minibatch(
         list[str] | None,
         typer.Option("--rows", metavar="N", help="Rows of the file; once or more. 100000 and 10000000 if none."),
     ] = None,
-    json_file: Json = None,
+    json_file: JsonFile = None,
 ) -> None:
     """Memory of SGLD with control variates on memory-mapped files of different length, each in its own process."""
     numbers = [whole("--rows", 1_000, 10**9)(text) for text in rows or ["100000", "10000000"]]

@@ -1,13 +1,13 @@
 """`gadabout bench peers`: the default beside today's samplers."""
 
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from gadabout.cli.counts import whole
+from gadabout.cli.destinations import JsonFile
 from gadabout.cli.errors import CliError
-from gadabout.cli.measurements import in_float64, save, show_table
+from gadabout.cli.measurements import DataHome, in_float64, save, show_table
 
 
 def peers(
@@ -35,8 +35,8 @@ def peers(
     cold: Annotated[
         bool, typer.Option("--cold", help="Also seconds from the start of a process to q = 1,000, compilation counted.")
     ] = False,
-    data_home: Annotated[Path | None, typer.Option(metavar="DIR", help="Folder of data files.")] = None,
-    json_file: Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Save the figures as JSON.")] = None,
+    data_home: DataHome = None,
+    json_file: JsonFile = None,
 ) -> None:
     """The default beside BlackJAX, NumPyro and nutpie: q, the smallest of bulk ESS and ESS of (x - mean)^2, per second.
 

@@ -1,13 +1,13 @@
 """`gadabout bench processes`: chains over several processes of this machine."""
 
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from gadabout.cli.counts import whole
+from gadabout.cli.destinations import JsonFile
 from gadabout.cli.errors import CliError
-from gadabout.cli.measurements import in_float64, save, show_table
+from gadabout.cli.measurements import DataHome, in_float64, save, show_table
 
 
 def processes(
@@ -19,8 +19,8 @@ def processes(
         int, typer.Option(parser=whole("--chains", 1), metavar="N", help="Chains in all, the same for each number.")
     ] = 64,
     repeats: Annotated[int, typer.Option(parser=whole("--repeats", 1), metavar="N", help="Repeats, interleaved.")] = 3,
-    data_home: Annotated[Path | None, typer.Option(metavar="DIR", help="Folder of data files.")] = None,
-    json_file: Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Save the figures as JSON.")] = None,
+    data_home: DataHome = None,
+    json_file: JsonFile = None,
 ) -> None:
     """Iterations per second over 1, 2, 4, … processes with a device each, and the share of time that sums take."""
     in_float64(json_file)

@@ -5,12 +5,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+import typer
 
 from gadabout.cli.errors import CliError
 from gadabout.files import STANDARD_OUTPUT, check_replaceable, write_json
 
 PLOT_SUFFIXES = (".png", ".pdf", ".svg")
+JsonFile = Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Save the figures as JSON.")]
+"""the option of commands that measure or report"""
 
 
 def check_file(option: str, path: Path) -> None:

@@ -2,9 +2,13 @@
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+import typer
 
 from gadabout.cli.destinations import check_json, save_json
+
+DataHome = Annotated[Path | None, typer.Option(metavar="DIR", help="Folder of data files.")]
 
 
 def in_float64(json_file: Path | None) -> None:

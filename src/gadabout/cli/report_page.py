@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from gadabout.cli.destinations import check_file, check_json, save_json, writing
+from gadabout.cli.destinations import JsonFile, check_file, check_json, save_json, writing
 from gadabout.cli.errors import CliError
 from gadabout.files import STANDARD_OUTPUT, write_text
 
@@ -17,7 +17,7 @@ def report(
         Path | None, typer.Option(metavar="FILE.html", help="The page.", show_default="run.html beside run.zarr")
     ] = None,
     title: Annotated[str, typer.Option(metavar="TEXT", help="What to call the run.", show_default="its model")] = "",
-    json_file: Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Save the figures as JSON.")] = None,
+    json_file: JsonFile = None,
 ) -> None:
     """Write a run as one page of HTML: tables, traces, ranks, what was learned, warnings, costs.
 

@@ -5,14 +5,14 @@ from typing import Annotated
 
 import typer
 
-from gadabout.cli.destinations import check_json, save_json
+from gadabout.cli.destinations import JsonFile, check_json, save_json
 from gadabout.cli.errors import CliError
 from gadabout.files import STANDARD_OUTPUT
 
 
 def status(
     path: Annotated[Path, typer.Argument(metavar="PATH", help="The store of the run, run.zarr.")],
-    json_file: Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Save the figures as JSON.")] = None,
+    json_file: JsonFile = None,
 ) -> None:
     """Tell how far a run is: phase, progress, R-hat and ESS of the draws that are stored, time left.
 

@@ -20,11 +20,11 @@ from scipy.stats import norm
 from gadabout.algorithms import default, nuts, split_hmc
 from gadabout.kernels import AbstractKernel
 from gadabout.target import Target
-from gadabout.verify.frame import Figure, Found, Item, Kept
+from gadabout.verify.frame import FALSE_ALARM, Figure, Found, Item, Kept, bound
 from gadabout.verify.models import LOGISTIC, NORMAL, SCHOOLS, Generative
 from gadabout.verify.sampling import sample
 
-FALSE_ALARM, POWER = 1e-6, 0.95
+POWER = 0.95
 CHAINS, DRAWS, RANKED = 16, 250, 128
 """of each chain DRAWS are made; RANKED of all, evenly spaced, are what θ is ranked among"""
 AT_ONCE = 250
@@ -125,19 +125,19 @@ def ranks_z(u: np.ndarray) -> np.ndarray:
 def _told(u: dict[str, np.ndarray], joint: dict[str, dict[str, Any]]) -> Found:
     z = {name: ranks_z(each) for name, each in u.items()}
     tests = sum(each.size for each in z.values()) + sum(len(each["z"]) for each in joint.values())
-    bound, count = float(norm.isf(FALSE_ALARM / (2 * tests))), len(next(iter(u.values())))
+    limit, count = bound(tests), len(next(iter(u.values())))
     figures = []
     for name, each in z.items():
         for which, values in zip(("mean", "variance"), each, strict=True):
             what = f"{name}: {which} of ranks of {len(values)} quantities, {count:,} data sets: largest |z|"
             largest = float(np.abs(values).max())
-            figures.append(Figure(what, largest, f"below {bound:.2f}", largest < bound))
+            figures.append(Figure(what, largest, f"below {limit:.2f}", largest < limit))
     for name, each in joint.items():
         largest = float(np.abs(each["z"]).max())
         what = f"{name}: joint law of θ and y: largest |z| of {len(each['z'])} moments"
-        figures.append(Figure(what, largest, f"below {bound:.2f}", largest < bound))
+        figures.append(Figure(what, largest, f"below {limit:.2f}", largest < limit))
     passed = sum(figure.passed is True for figure in figures)
-    errors = (bound + norm.ppf(POWER)) / math.sqrt(count)
+    errors = (limit + norm.ppf(POWER)) / math.sqrt(count)
     shift = errors * math.sqrt(VARIANCE) / SLOPE_OF_SHIFT
     width = errors * math.sqrt(VARIANCE_OF_SQUARES) / SLOPE_OF_WIDTH
     told = f"{passed} of {len(figures)} tests hold on {len(u)} models, {count:,} data sets each"

@@ -13,7 +13,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh
-from scipy import stats
 
 from gadabout.algorithms import default
 from gadabout.driver import loop
@@ -21,7 +20,7 @@ from gadabout.sampler import Sampler
 from gadabout.schedule import Plan, Warm
 from gadabout.target import Target
 from gadabout.verify.exact import SKEW
-from gadabout.verify.frame import Figure, Found, Item, Kept
+from gadabout.verify.frame import FALSE_ALARM, Figure, Found, Item, Kept, bound
 from gadabout.verify.samplers import exact_samplers
 from gadabout.verify.sampling import sample
 
@@ -31,7 +30,6 @@ COMPARED = 50
 """iterations in which chains that learn together are compared"""
 ROUNDING = 1e-10
 LAW: dict[str, Any] = {"num_chains": 64, "num_warmup": 500, "num_draws": 1_000}
-FALSE_ALARMS = 1e-6
 QUICK = ("gad-mala",)
 DEFAULT = "default"
 
@@ -116,7 +114,7 @@ def _found(full: bool, kept: Kept) -> Found:
     far = {blocks: [name for name in names if not largest[blocks][name] <= ROUNDING] for blocks in largest}
     equal = sum(value == 0 for value in largest["equal"].values())
     t = np.abs([parts[name]["t"] for name in names])
-    threshold = float(stats.t.isf(FALSE_ALARMS / t.size / 2, LAW["num_chains"] - 1))
+    threshold = bound(t.size, LAW["num_chains"])
     detectable = (threshold + 1.645) / np.sqrt(LAW["num_chains"])
     count = lambda wrong: f"{len(names) - len(wrong)} of {len(names)} samplers" + (f", not {wrong}" if wrong else "")
     grown = {name: parts[name]["apart"] for name in far["other"]}
@@ -136,7 +134,7 @@ def _found(full: bool, kept: Kept) -> Found:
                "grows, each iteration begun where one device has got to", count(far["each"]),
                "all", not far["each"], f"rounding grows in {told}" if told else ""),
         Figure("law over 4 devices: largest |t| of means and variances", float(t.max()), f"at most {threshold:.1f}",
-               bool(t.max() <= threshold), f"{FALSE_ALARMS:g} false alarms in all"),
+               bool(t.max() <= threshold), f"{FALSE_ALARM:g} false alarms in all"),
         Figure("smallest shift found with 95 %, in standard deviations between chains", float(detectable)),
     ]  # fmt: skip
     return Found(figures, f"bits {figures[0].value}; together {figures[1].value}; largest |t| {t.max():.1f}")

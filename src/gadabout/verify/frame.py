@@ -15,6 +15,8 @@ from typing import Any
 from gadabout.files import json_value, write_json
 
 PACKAGE = Path(__file__).parents[1]
+FALSE_ALARM = 1e-6
+"""the chance that all figures of an item that are random raise one alarm that is false"""
 LEFT_ASIDE = ("cli", "plotting.py", "verify")
 """parts of the package that no figure depends on, or only those of one item"""
 
@@ -118,6 +120,17 @@ def run(item: Item, full: bool, folder: Path, say: Callable[[str], object] = lam
     """An item's result; what of it is in the folder is not made again."""
     kept = Kept(folder, say)
     return Result(item, item.run(full, kept), kept.seconds)
+
+
+def bound(figures: int, runs: int | None = None) -> float:
+    """The bound of |z| that so many figures all keep but for a chance of `FALSE_ALARM`.
+
+    Of |t|, where their errors are worked out from so many `runs`.
+    """
+    from scipy import stats  # takes a while to import
+
+    law = stats.norm if runs is None else stats.t(runs - 1)
+    return float(law.isf(FALSE_ALARM / (2 * figures)))
 
 
 def sources(module: str) -> str:

@@ -19,11 +19,10 @@ from gadabout.kernels import AbstractKernel
 from gadabout.sampler import Learned, Sampler
 from gadabout.target import Target
 from gadabout.verify.exact import EXACT, Exact
-from gadabout.verify.frame import Figure, Found, Item, Kept
+from gadabout.verify.frame import FALSE_ALARM, Figure, Found, Item, Kept, bound
 from gadabout.verify.samplers import exact_samplers
 from gadabout.verify.sampling import sample
 
-FALSE_ALARM = 1e-6
 """the chance that anything is said against kernels that are all right, over all of them"""
 POWER = 0.95
 """the chance with which the smallest detectable error is found"""
@@ -123,22 +122,17 @@ def _measured(name: str, exact: Exact, chains: int, iterations: int, num_warmup:
     return rows
 
 
-def threshold(moments: int) -> float:
-    """The bound of |z| that so many moments all keep but for a chance of `FALSE_ALARM`."""
-    return float(norm.isf(FALSE_ALARM / (2 * moments)))
-
-
 def _told(rows: list[dict[str, Any]]) -> Found:
-    bound = threshold(sum(row["moments"] for row in rows))
-    detectable = bound + norm.ppf(POWER)
+    limit = bound(sum(row["moments"] for row in rows))
+    detectable = limit + norm.ppf(POWER)
     figures, shifts = [], []
     for theta in (START, WARM):
         for name in dict.fromkeys(row["sampler"] for row in rows):
             mine = [row for row in rows if row["sampler"] == name and row["theta"] == theta]
             worst = max(mine, key=lambda row: row["largest_z"])
             what = f"{name}, θ {theta}: largest |z|, on {worst['target']}"
-            passed = worst["largest_z"] < bound
-            figures.append(Figure(what, worst["largest_z"], f"below {bound:.2f}", passed))
+            passed = worst["largest_z"] < limit
+            figures.append(Figure(what, worst["largest_z"], f"below {limit:.2f}", passed))
         mine = [row for row in rows if row["theta"] == theta]
         for what, unit in (("mean", "sd"), ("variance", "variance")):
             error = detectable * max(row[f"{what}_error"] for row in mine)

@@ -4,12 +4,10 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from scipy.stats import t as student
 
-from gadabout.verify.frame import Figure, Found, Item, Kept
+from gadabout.verify.frame import Figure, Found, Item, Kept, bound
 from gadabout.verify.runs import FIRST, many
 
-FALSE_ALARM = 1e-6
 MOMENTS = (("mean", "sd"), ("second moment", "variances"))
 
 
@@ -19,7 +17,7 @@ def run(full: bool, kept: Kept) -> Found:
     asked = sum(each.size for _, each, _ in found.values())
     figures, largest, shows = [], 0.0, np.zeros(len(FIRST))
     for target, (runs, off, error) in found.items():
-        limit = float(student.isf(FALSE_ALARM / (2 * asked), runs - 1))
+        limit = bound(asked, runs)
         shows = np.maximum(shows, (limit + 1.645) * error.max((1, 2)))
         for row, first in enumerate(FIRST):
             for column, (moment, unit) in enumerate(MOMENTS):
