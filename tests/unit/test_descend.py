@@ -8,6 +8,7 @@ from arviz_stats.base.array import array_stats
 
 import gadabout as gad
 from gadabout.driver.descend import descend, land
+from gadabout.driver.programs import operations
 from gadabout.schedule.judge import seen
 from gadabout.target import Target
 
@@ -93,6 +94,39 @@ def test_the_default_plan_learns_a_regression_in_raw_units_in_a_few_iterations(x
     for values, truth, sd in ((draws, 0, 1), (draws**2, 1, np.sqrt(2))):
         ess = array_stats.ess(np.ascontiguousarray(values.T.reshape(n, 16, 250)))
         assert (np.abs(values.mean(0) - truth) < 5 * sd / np.sqrt(ess)).all()
+
+
+WIDE = 310
+SHORT = {"num_warmup": 200, "num_draws": 24, "num_chains": 16, "seed": 0, "progress": False}
+
+
+def dear(x, rows):
+    return -0.5 * jnp.sum((rows @ x) ** 2)
+
+
+def cheap(x, rows):
+    return -0.5 * jnp.sum((x / rows[0]) ** 2)
+
+
+def test_operations_are_counted():
+    """A gradient of |Ax|² is two products with A, 4 m n; of n exponentials, at least ten for each."""
+    rows = jnp.ones((40, 30))
+    gradient = lambda f: operations(lambda x: Target(f).at(x, 1), jnp.ones(30))
+    assert 1 <= gradient(lambda x: dear(x, rows)) / (4 * rows.size) < 1.2
+    assert 300 <= gradient(lambda x: jnp.sum(jnp.exp(x))) < 600
+
+
+@pytest.mark.parametrize(("density", "dense"), [(dear, True), (cheap, False)])
+def test_many_coordinates_get_the_factor_that_their_gradient_is_worth(density, dense, tmp_path):
+    """The same kind once a stored run goes on, in the same draws: its progress fits what the checkpoint holds."""
+    rows = jax.random.normal(jax.random.key(0), (2 * WIDE, WIDE)) + 0.3
+    plan = gad.default(move="split-hmc")
+    calls = {"data": rows, "sampler": plan}
+    whole = gad.sample(density, jnp.zeros(WIDE), **calls, **SHORT)
+    assert ("proposal.factor.matrix" in whole["learned"]) is dense
+    gad.sample(density, jnp.zeros(WIDE), out=tmp_path / "run.zarr", **calls, **SHORT | {"num_draws": 8})
+    again = gad.resume(tmp_path / "run.zarr", density, data=rows, num_draws=24, progress=False)
+    np.testing.assert_array_equal(again["posterior"]["x"], whole["posterior"]["x"])
 
 
 @pytest.mark.parametrize(

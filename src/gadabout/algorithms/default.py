@@ -29,7 +29,8 @@ def default(
     fits so well that they promise more for their cost, independence proposals with a move of split HMC in every 32.
 
     Args:
-        factor: "dense" fits a covariance, "diagonal" standard deviations; "auto" the first up to 300 coordinates.
+        factor: "dense" fits a covariance, "diagonal" standard deviations; "auto" the first up to 300 coordinates,
+            and up to 2,000 where a gradient takes as many operations as the covariance has entries.
         move: what makes the draws, if it is not to be chosen by the evidence.
         target_acceptance: that of a whole trajectory of split HMC, in (0, 1).
 

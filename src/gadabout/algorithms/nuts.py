@@ -45,7 +45,8 @@ def nuts(
 
     Args:
         metric: "diagonal" learns the coordinates' scales and "dense" their covariance in Stan's windows, over 1,000
-            warm-up iterations by default; "auto" is "dense" up to 300 coordinates; "unit" learns the step size alone,
+            warm-up iterations by default; "auto" is "dense" up to 300 coordinates, and where a covariance
+            is known already; "unit" learns the step size alone,
             over 500.
         target_acceptance: the mean Metropolis probability along a trajectory that the step size is steered to.
         max_depth: doublings at most, up to 30: a trajectory has at most 2^max_depth − 1 steps.
@@ -81,8 +82,8 @@ def nuts(
 
 def _kernel(n, learned, *, step_size, metric, depths, deepest, halvings):
     step_size = jnp.asarray(0.1 * n**-0.25, dtype=float) if step_size is None else step_size
-    kind = kind_for("diagonal" if metric == "unit" else metric, n)
     known = None if metric == "unit" else known_factor(learned)
+    kind = kind_for("diagonal" if metric == "unit" else metric, n, known)
     factor = isotropic(n, jnp.ones(()), kind) if known is None else of_kind(kind, known)
     return NoUTurn(factor, step_size, depths[0], depths[1], deepest, halvings)
 

@@ -40,7 +40,8 @@ def split_hmc(
     Made for many chains (16 or more): windows are short because all chains' draws and gradients are fitted together.
 
     Args:
-        factor: "dense" fits a covariance, "diagonal" standard deviations; "auto" the first up to 300 coordinates.
+        factor: "dense" fits a covariance, "diagonal" standard deviations; "auto" the first up to 300 coordinates,
+            and where a covariance is known already.
         target_acceptance: δ, in (0, 1), of the whole trajectory.
         step_size: initial h, in radians of a turn; a trajectory takes about 1.6/h steps. 0.3 by default.
         max_steps: steps of a trajectory at most.
@@ -60,8 +61,8 @@ def split_hmc(
 
 
 def _kernel(n, learned, *, kind, step_size, max_steps):
-    kind = kind_for(kind, n)
     known = known_factor(learned)
+    kind = kind_for(kind, n, known)
     factor = isotropic(n, jnp.ones(()), kind) if known is None else of_kind(kind, known)
     mean = jnp.zeros(n) if learned is None or learned.mean is None else learned.mean
     step_size = jnp.asarray(0.3, dtype=float) if step_size is None else step_size

@@ -18,6 +18,8 @@ QUICK = {"xla_backend_optimization_level": 1}
 (German, 16 chains, split HMC with independence proposals: 3.3 s of processor time in place of 6.8, 9.6 µs a draw in
 place of 9.7. A single chain of gadMALA on Neal, 5 to 7 µs an iteration, loses up to a tenth.)
 """
+TRANSCENDENTAL = 10.0
+"""operations that an exponential or a logarithm is counted for"""
 LONG_WARMUP = 5_000
 """iterations of warm-up from which on a run is better served by programs that are compiled with all optimisations"""
 
@@ -68,6 +70,16 @@ class Program:
 def program(function: Callable | None = None, *, donate: Any = "none") -> Any:
     """Makes a function a `Program`."""
     return functools.partial(Program, donate=donate) if function is None else Program(function, donate)
+
+
+def operations(function: Callable, *arguments: Any) -> float:
+    """Operations on floating-point numbers that a call takes, by XLA's count before it compiles; bodies of loops once.
+
+    An exponential and its like are `TRANSCENDENTAL` of them. What runs outside of XLA is not seen.
+    """
+    compiled: Any = eqx.filter_jit(function)
+    found = compiled.lower(*arguments).lowered.cost_analysis() or {}
+    return found.get("flops", 0.0) + TRANSCENDENTAL * found.get("transcendentals", 0.0)
 
 
 def ready(ahead: Iterable[Future]) -> None:

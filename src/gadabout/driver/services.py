@@ -12,12 +12,19 @@ from jaxtyping import Array, Float, Key, PyTree
 
 from gadabout.driver import aside, loop, processes, room
 from gadabout.driver.pipeline import Pipeline, Segment, Settings
+from gadabout.driver.programs import operations
 from gadabout.driver.records import Records
 from gadabout.driver.search import Starts, find_start
-from gadabout.factors import FactorChoice, isotropic, kind_for
+from gadabout.factors import FactorChoice, FactorKind, isotropic, kind_for
+from gadabout.factors.kinds import MANY
 from gadabout.sampler import Learned, Sampler, theta_by_name
 from gadabout.schedule import AbstractStage, AbstractWarmup, Plan, Warm, lengths
 from gadabout.target import Target
+
+OPERATIONS = 1.0
+"""of a gradient, for each entry of a covariance, from which correlations are learned beyond `MANY` coordinates"""
+MOST_CORRELATED = 2_000
+"""coordinates beyond which they never are: a fit takes the time of n³"""
 
 
 class Services:
@@ -75,19 +82,39 @@ class Services:
 
     def descend(self, warm: Warm, factor: FactorChoice) -> Warm:
         """The warm state with chains in the typical set, and a first Gaussian."""
-        return aside.descend(self, warm, kind_for(factor, self.starts.layout.dim))
+        return aside.descend(self, warm, self._kind(factor))
+
+    def _kind(self, factor: FactorChoice) -> FactorKind:
+        """The kind of factor that is fitted: beyond 300 coordinates a dense one where gradients are as dear as it.
+
+        That is counted, not timed: the clock would choose otherwise on another day.
+        """
+        n = self.starts.layout.dim
+        if factor == "auto" and MANY < n <= MOST_CORRELATED:
+            gradient = operations(lambda target, x: target.at(x, 1), self.target, jnp.zeros(n))
+            return "dense" if gradient >= OPERATIONS * n**2 else "diagonal"
+        return kind_for(factor, n)
 
     def start(self, sampler: Sampler, warm: Warm) -> loop.Run:
         """A run of a sampler from what the stage before hands over: its very state, if it is of the same kind."""
         if warm.pools is not None:
-            shape = jax.ShapeDtypeStruct((self.settings.num_chains, self.starts.layout.dim), jnp.zeros(0).dtype)
-            known = replace(warm, positions=shape)
-            fresh = eqx.filter_eval_shape(loop.start, sampler, self.target, known, self.settings.pooled)
-            if _alike(warm.pools, fresh.pools):
+            if self._goes_on(sampler, warm):
                 return loop.Run(warm.pools, warm.chain_keys, warm.t)
             warm = replace(warm, positions=loop.positions(self.gathered(warm.pools)))
         warm = self.gathered(warm)
         return self.lay(loop.start(sampler, self.target, warm, self.settings.pooled))
+
+    def _goes_on(self, sampler: Sampler, warm: Warm) -> bool:
+        """Whether the state handed over is that of the same kind of sampler, whichever factor "auto" came to mean."""
+        n, own = self.starts.layout.dim, warm.learned
+        positions = jax.ShapeDtypeStruct((self.settings.num_chains, n), jnp.zeros(0).dtype)
+        dense = eqx.filter_eval_shape(lambda: Learned(None, isotropic(n, jnp.ones(()), "dense")))
+        for learned in (own, dense):
+            fresh = replace(warm, positions=positions, learned=learned, pools=None)
+            run = eqx.filter_eval_shape(loop.start, sampler, self.target, fresh, self.settings.pooled)
+            if _alike(warm.pools, run.pools):
+                return True
+        return False
 
     def settle(self, sampler: Sampler, run: loop.Run) -> loop.Run:
         """A run whose kernels are those that draws are made with."""
@@ -214,10 +241,10 @@ class Skeleton(Services):
         return replace(warm, positions=jax.ShapeDtypeStruct(shape, jnp.zeros(0).dtype))
 
     def descend(self, warm, factor):
-        n = self.starts.layout.dim
+        n, kind = self.starts.layout.dim, self._kind(factor)
         shape = (self.settings.num_chains, n)
         positions = jax.ShapeDtypeStruct(shape, jnp.zeros(0).dtype) if warm.positions is None else warm.positions
-        learned = eqx.filter_eval_shape(lambda: Learned(jnp.zeros(n), isotropic(n, jnp.ones(()), kind_for(factor, n))))
+        learned = eqx.filter_eval_shape(lambda: Learned(jnp.zeros(n), isotropic(n, jnp.ones(()), kind)))
         return replace(warm, positions=positions, learned=learned)
 
     def gathered(self, tree):
@@ -227,6 +254,8 @@ class Skeleton(Services):
         return eqx.filter_eval_shape(function, *arguments)
 
     def start(self, sampler, warm):
+        if warm.pools is not None and self._goes_on(sampler, warm):
+            return loop.Run(warm.pools, warm.chain_keys, warm.t)
         if warm.positions is None:
             warm = self.search(warm)
         return eqx.filter_eval_shape(loop.start, sampler, self.target, warm, self.settings.pooled)

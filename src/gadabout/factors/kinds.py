@@ -18,9 +18,11 @@ MANY = 300
 """coordinates above which correlations are not learned unless they are asked for"""
 
 
-def kind_for(choice: FactorChoice, n: int) -> FactorKind:
-    """The kind of factor that is meant for n coordinates: "auto" is "dense" up to 300."""
-    return choice if choice != "auto" else "dense" if n <= MANY else "diagonal"
+def kind_for(choice: FactorChoice, n: int, known: AbstractFactor | None = None) -> FactorKind:
+    """The kind of factor that is meant for n coordinates: "auto" is "dense" up to 300, and where a known one is."""
+    if choice != "auto":
+        return choice
+    return "dense" if n <= MANY or isinstance(known, Cholesky) else "diagonal"
 
 
 def isotropic(n: int, scale: Any, kind: FactorKind = "diagonal") -> Cholesky | Diagonal:

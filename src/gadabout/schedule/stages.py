@@ -89,7 +89,8 @@ class Descend(AbstractStage):
     What was learned before, from another run, stands in for it.
 
     Args:
-        factor: the kind of factor that is fitted; "auto" is "dense" up to 300 coordinates.
+        factor: the kind of factor that is fitted; "auto" is "dense" up to 300 coordinates, and up to 2,000 where a
+            gradient takes as many operations as the covariance has entries.
     """
 
     factor: FactorChoice = eqx.field(static=True, default="auto")
