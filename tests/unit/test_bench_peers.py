@@ -156,7 +156,7 @@ def test_only_the_first_run_of_a_seed_compiles(name):
         run = peer.prepare(targets.load("correlated-2d"), peer.chains, 50)
         counts, drawn = [len(seen)], []
         for seed in (0, 0, 1):
-            drawn.append(run(seed))
+            drawn.append(run(seed)[0])
             counts.append(len(seen))
     assert drawn[0].shape == (peer.chains, 50, 2)
     assert np.array_equal(drawn[0], drawn[1])
@@ -167,7 +167,7 @@ def test_only_the_first_run_of_a_seed_compiles(name):
 def test_a_run_that_compiles_is_made_again():
     programs = {}
 
-    def run(seed):
+    def draw(seed):
         if seed not in programs:
             programs[seed] = jax.jit(lambda key: seed + jax.random.normal(key, (4, 100, 2))).lower(jax.random.key(0))
             programs[seed] = programs[seed].compile()
@@ -175,6 +175,7 @@ def test_a_run_that_compiles_is_made_again():
         calls.append(seed)
         return np.asarray(programs[seed](jax.random.key(seed)))
 
+    run = peer_samplers._clocked(draw)
     calls, model = [], targets.load("correlated-2d")
     first, second = peers._measured(model, run, 3), peers._measured(model, run, 3)
     assert calls == [3, 3, 3]

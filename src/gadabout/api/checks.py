@@ -75,7 +75,9 @@ def selection(record: Collection[str] | None, offered: Callable[[], Collection[s
 
     @cache
     def chosen() -> Collection[str]:
-        names = {"posterior", "warmup_posterior", *offered()} - {POSITION}
+        names = positions = {"posterior", "warmup_posterior"}
+        if not positions.issuperset(record):  # to trace all samplers of a plan takes a while
+            names = positions.union(offered()) - {POSITION}
         for name in record:
             if name not in names:
                 raise ValueError(f"record: {name!r} is not recorded by this sampler; choose from {sorted(names)}")

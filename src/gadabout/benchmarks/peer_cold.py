@@ -98,7 +98,7 @@ def main(asked: str) -> None:
 
     warnings.simplefilter("ignore")
     model, peer = targets.model(wanted["target"], wanted["data_home"]), PEERS[wanted["peer"]]
-    drawn = peer.prepare(model, wanted["chains"], wanted["draws"])(wanted["seed"])
+    drawn, _ = peer.prepare(model, wanted["chains"], wanted["draws"])(wanted["seed"])
     print(DRAWN, flush=True)
     from gadabout.benchmarks.samplers import quality
 

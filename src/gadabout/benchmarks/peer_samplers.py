@@ -6,6 +6,7 @@ NumPyro alone would compile anew). nutpie runs its chains in threads, as many as
 gradient as its own JAX backend does. NumPyro has no default warm-up; it gets the 1,000 iterations of BlackJAX's.
 """
 
+import time
 from collections.abc import Callable, Iterable
 from functools import partial
 from importlib.util import find_spec
@@ -21,8 +22,11 @@ from gadabout.model import AbstractModel
 TRIES = 100
 """how often a start is drawn anew until it is finite"""
 
-Run = Callable[[int], Float[np.ndarray, "chains draws n"]]
-"""A run from a seed to its draws. What it compiles is compiled in its first call alone."""
+Run = Callable[[int], tuple[Float[np.ndarray, "chains draws n"], float]]
+"""A run from a seed to its draws, and the seconds from the call until they were in memory.
+
+What it compiles is compiled in its first call alone.
+"""
 
 
 class Peer(NamedTuple):
@@ -62,10 +66,9 @@ def _gadabout(model: AbstractModel, chains: int, draws: int, *, recipe: str) -> 
     settings: dict[str, Any] = {"num_chains": chains, "num_draws": draws, "record": ["posterior"], "progress": False}
 
     def run(seed):
-        posterior = sample(model, sampler=plan, seed=seed, **settings)["posterior"]
-        return np.concatenate(
-            [np.asarray(posterior[name].values).reshape(chains, draws, -1) for name in layout.names], -1
-        )
+        tree = sample(model, sampler=plan, seed=seed, **settings)
+        values = [np.asarray(tree["posterior"][name].values) for name in layout.names]
+        return np.concatenate([value.reshape(chains, draws, -1) for value in values], -1), tree.attrs["seconds_total"]
 
     return run
 
@@ -136,13 +139,24 @@ def _nutpie(model: AbstractModel, chains: int, draws: int, *, adaptation: str) -
         make_initial_point_fn=lambda seed: np.asarray(drawn(jnp.uint32(seed % 2**32)), np.float64),
     )
     settings = {"draws": draws, "chains": chains, "adaptation": adaptation, "progress_bar": False, "save_warmup": False}
-    return lambda seed: nutpie.sample(made, seed=seed, **settings).posterior["x"].values
+    return _clocked(lambda seed: nutpie.sample(made, seed=seed, **settings).posterior["x"].values)
 
 
 def _compiled(whole: Callable[[Any], Array]) -> Run:
     """A run of a function of a key, one program."""
     program = jax.jit(whole)
-    return lambda seed: np.asarray(program(jax.random.key(seed)))
+    return _clocked(lambda seed: np.asarray(program(jax.random.key(seed))))
+
+
+def _clocked(draw: Callable[[int], np.ndarray]) -> Run:
+    """A run of a function that returns once its draws are in memory."""
+
+    def run(seed):
+        began = time.perf_counter()
+        drawn = draw(seed)
+        return drawn, time.perf_counter() - began
+
+    return run
 
 
 PEERS: dict[str, Peer] = {

@@ -1,13 +1,12 @@
 """`gadabout.default()` beside today's samplers: effective draws per second, compilation told apart.
 
 Every peer runs as `peer_samplers` says. The seconds of a run are those from the call to all draws in memory: starts,
-warm-up, draws, and for gadabout the diagnostics that its result holds. A run in which JAX compiles anything, as the
+warm-up and draws; what is said of the draws afterwards does not count. A run in which JAX compiles anything, as the
 first one does, and one whose plan chooses what no run before it chose, is made again with the same seed, to the same
 draws: the second time counts, and what the first took longer is compilation.
 """
 
 import gc
-import time
 import warnings
 from collections.abc import Mapping, Sequence
 from functools import cache
@@ -70,19 +69,13 @@ def compilations() -> list[str]:
     return seen
 
 
-def _timed(run: Run, seed: int) -> tuple[float, np.ndarray]:
-    gc.collect()  # each starts with the memory of earlier runs given back
-    began = time.perf_counter()
-    drawn = run(seed)
-    return time.perf_counter() - began, drawn
-
-
 def _measured(model: AbstractModel, run: Run, seed: int) -> dict[str, Any]:
+    gc.collect()  # each starts with the memory of earlier runs given back
     before = len(compilations())
-    first, drawn = _timed(run, seed)
+    drawn, first = run(seed)
     seconds = first
     if len(compilations()) > before:
-        seconds, drawn = _timed(run, seed)
+        drawn, seconds = run(seed)
     q, rhat_max = quality(drawn)
     q = q if np.isfinite(q) else 0.0
     return {

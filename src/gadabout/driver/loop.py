@@ -1,7 +1,6 @@
 """The programs of a run: its start, the chunk that advances all chains, the ends of windows, what is handed over."""
 
 from concurrent.futures import Future
-from functools import partial
 from typing import Any
 
 import equinox as eqx
@@ -14,7 +13,7 @@ from jaxtyping import Array, Bool, Float, Int, Key, PyTree, UInt
 from gadabout.adaptations import PerChain, Pool
 from gadabout.adaptations.pool import ALONE
 from gadabout.driver import processes
-from gadabout.driver.programs import Program, program
+from gadabout.driver.programs import Program, program, shapes_of
 from gadabout.kernels import AbstractKernel
 from gadabout.sampler import Sampler, State
 from gadabout.schedule import Warm
@@ -109,7 +108,7 @@ def _levels(run: Run, pool: Pool) -> tuple[Pool, Pool]:
 
 def shapes(sampler: Sampler, target: Target, run: Run, adapt: bool) -> dict[str, jax.ShapeDtypeStruct]:
     """Shape and type of all that one iteration can record. Traces what `advance` will trace, so it costs nothing."""
-    return eqx.filter_eval_shape(partial(_iteration, adapt=adapt, pool=Pool()), sampler, target, run)[1]
+    return shapes_of(_iteration, sampler, target, run, adapt, Pool())[1]
 
 
 def block_of(run: Run, adapt: bool) -> int:

@@ -18,6 +18,9 @@ QUICK = {"xla_backend_optimization_level": 1}
 (German, 16 chains, split HMC with independence proposals: 3.3 s of processor time in place of 6.8, 9.6 µs a draw in
 place of 9.7. A single chain of gadMALA on Neal, 5 to 7 µs an iteration, loses up to a tenth.)
 """
+MOST_SHAPES = 256
+"""results that `shapes_of` keeps"""
+_shapes: dict[Any, Any] = {}
 TRANSCENDENTAL = 10.0
 """operations that an exponential or a logarithm is counted for"""
 LONG_WARMUP = 5_000
@@ -80,6 +83,25 @@ def operations(function: Callable, *arguments: Any) -> float:
     compiled: Any = eqx.filter_jit(function)
     found = compiled.lower(*arguments).lowered.cost_analysis() or {}
     return found.get("flops", 0.0) + TRANSCENDENTAL * found.get("transcendentals", 0.0)
+
+
+def shapes_of(function: Callable, *arguments: Any) -> Any:
+    """`equinox.filter_eval_shape`, which traces once for arguments of the same structure, shapes and types.
+
+    The function must be one that lives as long as its module.
+    """
+    leaves, structure = jax.tree.flatten(arguments)
+    form = tuple((leaf.shape, leaf.dtype) if hasattr(leaf, "dtype") else (type(leaf), leaf) for leaf in leaves)
+    known = function, structure, form, jax.config.read("jax_enable_x64")
+    try:
+        if known in _shapes:
+            return _shapes[known]
+    except TypeError:  # something in it cannot be hashed
+        return eqx.filter_eval_shape(function, *arguments)
+    if len(_shapes) >= MOST_SHAPES:
+        _shapes.clear()
+    _shapes[known] = found = eqx.filter_eval_shape(function, *arguments)
+    return found
 
 
 def ready(ahead: Iterable[Future]) -> None:

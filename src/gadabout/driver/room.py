@@ -8,6 +8,7 @@ import jax.numpy as jnp
 
 from gadabout.diagnostics import spacing_of
 from gadabout.driver.loop import BUFFER_BYTES, POSITION
+from gadabout.driver.programs import shapes_of
 from gadabout.driver.sink import check_memory
 from gadabout.sampler import Sampler
 
@@ -57,5 +58,5 @@ def needed(services: "Services") -> tuple[int, int]:
 
 def _own(sampler: Sampler, n: int) -> int:
     """Bytes of a sampler's own arrays."""
-    kernel = eqx.filter(eqx.filter_eval_shape(sampler.kernel, n), lambda leaf: hasattr(leaf, "size"))
+    kernel = eqx.filter(shapes_of(Sampler.kernel, sampler, n), lambda leaf: hasattr(leaf, "size"))
     return sum(leaf.size * jnp.zeros(0).dtype.itemsize for leaf in jax.tree.leaves(kernel))

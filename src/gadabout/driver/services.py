@@ -12,7 +12,7 @@ from jaxtyping import Array, Float, Key, PyTree
 
 from gadabout.driver import aside, loop, processes, room
 from gadabout.driver.pipeline import Pipeline, Segment, Settings
-from gadabout.driver.programs import operations
+from gadabout.driver.programs import operations, shapes_of
 from gadabout.driver.records import Records
 from gadabout.driver.search import Starts, find_start
 from gadabout.factors import FactorChoice, FactorKind, isotropic, kind_for
@@ -111,7 +111,7 @@ class Services:
         dense = eqx.filter_eval_shape(lambda: Learned(None, isotropic(n, jnp.ones(()), "dense")))
         for learned in (own, dense):
             fresh = replace(warm, positions=positions, learned=learned, pools=None)
-            run = eqx.filter_eval_shape(loop.start, sampler, self.target, fresh, self.settings.pooled)
+            run = shapes_of(loop.start, sampler, self.target, fresh, self.settings.pooled)
             if _alike(warm.pools, run.pools):
                 return True
         return False
@@ -209,7 +209,7 @@ class Services:
         positions = jax.ShapeDtypeStruct((self.settings.num_chains, self.starts.layout.dim), jnp.zeros(0).dtype)
         warm, names = replace(self.first(), positions=positions), set()
         for sampler in self.plan.samplers:
-            run = eqx.filter_eval_shape(loop.start, sampler, self.target, warm, self.settings.pooled)
+            run = shapes_of(loop.start, sampler, self.target, warm, self.settings.pooled)
             for adapt in (True, False):
                 names |= set(loop.shapes(sampler, self.target, run, adapt))
         return names
@@ -273,7 +273,7 @@ def log_densities(target: Target, positions: Float[Array, "chains n"]) -> Float[
 def derivatives_needed(sampler: Sampler, target: Target) -> int:
     """Derivatives of the log density that the sampler takes, learning included."""
     assert target.layout is not None, "models are laid out before they are run"
-    kernel = eqx.filter_eval_shape(sampler.kernel, target.layout.dim)
+    kernel = shapes_of(Sampler.kernel, sampler, target.layout.dim)
     return max(kernel.order, int(kernel.gradient_evaluations(True) > 0))
 
 

@@ -80,8 +80,7 @@ def fitted_weights(squares: np.ndarray, n: int, scales: tuple[float, ...] = SCAL
     terms = np.exp(log_terms - log_terms.max(-1, keepdims=True))
     weights = np.full(len(scales), 1 / len(scales))
     for _ in range(ROUNDS):
-        shares = terms * weights
-        weights = np.mean(shares / shares.sum(-1, keepdims=True), 0)
+        weights = weights * ((1 / (terms @ weights)) @ terms) / len(terms)  # the mean share of each scale
         weights = (1 - LEAST) * weights + LEAST / len(scales)
     return weights
 

@@ -1,5 +1,6 @@
 """Coordinates that lean to one side: the sinh–arcsinh transformation of a normal (Jones & Pewsey 2009)."""
 
+from functools import cache
 from typing import Any
 
 import equinox as eqx
@@ -64,6 +65,7 @@ def fitted_skew(z: np.ndarray) -> Skew:
     return Skew(*chosen)
 
 
+@cache
 def _moments() -> np.ndarray:
     """Mean, standard deviation and skewness of sinh(arsinh u + ε) for the ε of the table, u ~ N(0, 1)."""
     u, weights = np.polynomial.hermite_e.hermegauss(64)
