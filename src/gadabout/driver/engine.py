@@ -73,7 +73,7 @@ class Engine(Services):
         if checkpoint is not None:
             self._restore(checkpoint)
         elif self.progress is None:
-            import_ahead("arviz_stats")  # judges, stop rules and results ask for it, a second later
+            import_ahead("scipy.special", "scipy.fft", "xarray")  # judges and results ask for them, a second later
             self.check_memory()
             self.progress = self.plan.stages[0].begin(self, self.first())
         cut = False

@@ -113,9 +113,9 @@ def ready(ahead: Iterable[Future]) -> None:
         one.result()  # raises what the compiler raised
 
 
-def import_ahead(name: str) -> None:
-    """Imports a module in another thread: what takes a while, while programs are compiled."""
-    _compilers().submit(import_module, name)
+def import_ahead(*names: str) -> None:
+    """Imports modules in another thread: what takes a while, while programs are compiled."""
+    _compilers().submit(lambda: [import_module(name) for name in names])
 
 
 @functools.cache
