@@ -6,9 +6,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from arviz_stats.base.array import array_stats
 
 import gadabout as gad
 from gadabout import monte_carlo as mc
+from gadabout.diagnostics import pareto_k
 from gadabout.proposals import UserDistribution
 
 key = jax.random.key
@@ -162,6 +164,14 @@ def test_pareto_k_of_a_pareto_tail(k):
     """w = U^(−k): the fit's standard deviation is near (1 + k)/√424 at 20,000 draws, 424 of them the tail."""
     log_weights = -k * np.log(np.random.default_rng(0).uniform(size=20_000))
     assert abs(weighted(log_weights).pareto_k - k) < 4 * (1 + k) / np.sqrt(424)
+
+
+@pytest.mark.parametrize("draws", [26, 100, 1_600, 20_000])
+def test_pareto_k_is_that_of_arviz(draws):
+    noise = np.random.default_rng(0)
+    for log_weights in (noise.normal(size=draws), 2 * noise.exponential(size=draws), -(noise.normal(size=draws) ** 2)):
+        known = float(array_stats.psislw(-log_weights)[1])
+        assert np.isnan(known) or abs(pareto_k(log_weights) - known) < 1e-9
 
 
 def test_pareto_k_at_the_edges():

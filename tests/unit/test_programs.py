@@ -7,8 +7,9 @@ import jax
 import jax.numpy as jnp
 import pytest
 
+import gadabout as gad
 from gadabout.driver import programs
-from gadabout.driver.programs import Program, program, ready
+from gadabout.driver.programs import Program, blank, form_of, program, ready
 
 
 def slow_to_compile(shift):
@@ -42,6 +43,41 @@ def test_what_was_compiled_ahead_is_not_compiled_again():
         assert compiled
     finally:
         jax.monitoring.unregister_event_duration_listener(listen)
+
+
+def test_what_was_asked_ahead_twice_is_traced_once():
+    function = lambda x: 3 * x
+    tripled = Program(function)
+    assert tripled.ahead(jnp.ones(3)) is tripled.ahead(jnp.zeros(3))
+    assert tripled.ahead(jnp.ones(3)) is not tripled.ahead(jnp.ones(4))
+    assert tripled.ahead(jnp.ones(3)) is not Program(function, quick=False).ahead(jnp.ones(3))
+
+
+def test_a_blank_has_the_form_of_what_will_come():
+    """Weak types too: `jnp.asarray(0)` has one, and a program for the one would not serve the other."""
+    come = lambda: (
+        jnp.ones((2, 3)),
+        jnp.stack([jnp.asarray(1)]),
+        jnp.asarray(2),
+        jax.random.split(jax.random.key(3), 2),
+    )
+    specs = jax.eval_shape(come)
+    assert form_of(jax.tree.map(blank, specs)) == form_of(jax.jit(come)())
+
+
+def test_the_first_programs_of_a_run_are_foreseen(monkeypatch):
+    """None is lowered twice: what is compiled for blanks is what the run calls, in another thread."""
+    lowered, lower = [], Program.lower
+
+    def listen(self, *arguments):
+        lowered.append(self.function.__name__)
+        return lower(self, *arguments)
+
+    monkeypatch.setattr(Program, "lower", listen)
+    density = lambda x: -0.5 * jnp.sum(x**2)
+    plan = gad.default(move="split-hmc")
+    gad.sample(density, jnp.zeros(3), sampler=plan, num_warmup=60, num_draws=200, progress=False)
+    assert sorted(lowered) == ["_advance", "_advance", "end_window", "land", "send_out"]
 
 
 def heard(work):

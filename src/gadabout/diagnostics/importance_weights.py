@@ -25,8 +25,8 @@ def pareto_k(log_weights: np.ndarray) -> float:
 def _tail_index(x: np.ndarray) -> float:
     """k of a generalised Pareto distribution (1 + k y/σ)^(−1/k − 1), from its draws in ascending order.
 
-    The estimate of Zhang & Stephens (2009), a mean over a grid of k/σ by its profile likelihood, and ten draws' worth of
-    k = 1/2 (Vehtari et al. 2024, appendix C).
+    The estimate of Zhang & Stephens (2009), a mean over a grid of k/σ by its profile likelihood, and ten draws' worth
+    of k = 1/2 (Vehtari et al. 2024, appendix C).
     """
     n, size = len(x), 30 + int(np.sqrt(len(x)))
     spread = 1 - np.sqrt(size / (np.arange(size) + 0.5))

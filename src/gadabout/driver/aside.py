@@ -1,6 +1,7 @@
 """Work of a stage's own, aside from the iterations that are kept: the descent, trials, and looks before draws."""
 
 from collections.abc import Callable
+from concurrent.futures import Future
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -26,14 +27,19 @@ if TYPE_CHECKING:
     from gadabout.driver.services import Services
 
 
+def descend_ahead(services: "Services", positions: Any, kind: FactorKind) -> list[Future]:
+    """Compiles, in other threads, what `descend` runs from positions."""
+    sent = [send_out.ahead(*_scouts(services, positions))] if _may_scout(services) else []
+    return [land.ahead(*_walk(services, positions, kind)), *sent]
+
+
 def descend(services: "Services", warm: Warm, kind: FactorKind) -> Warm:
     """The warm state with chains in the typical set, and a first Gaussian."""
     positions: Any = warm.positions if warm.positions is not None else services.search(warm).positions
-    key, pipeline = jax.random.fold_in(services.start_key, 0), services.pipeline
-    walk = services.target, positions, key, kind, jnp.asarray(MOST_TURNS)
-    ready([land.ahead(*walk), *([send_out.ahead(*_scouts(services, positions))] if _may_scout(services) else [])])
+    pipeline = services.pipeline
+    ready(descend_ahead(services, positions, kind))
     pipeline.clock("compile")
-    landing = jax.block_until_ready(land(*walk))
+    landing = jax.block_until_ready(land(*_walk(services, positions, kind)))
     pipeline.clock("warmup")
     pipeline.add_aside(0, int(landing.evaluations))
     services.note({"distinct_starts": int(landing.distinct)})
@@ -66,6 +72,11 @@ def _elsewhere(services: "Services", starts: Any, landing: Landing) -> Any:
     return landing.positions.at[moved].set(report.positions[elsewhere])
 
 
+def _walk(services: "Services", positions: Any, kind: FactorKind) -> tuple:
+    """What `land` is called with."""
+    return services.target, positions, jax.random.fold_in(services.start_key, 0), kind, jnp.asarray(MOST_TURNS)
+
+
 def _may_scout(services: "Services") -> bool:
     several = services.settings.num_chains > 1 and services.starts.tries > 1
     return several and services.starts.layout.dim <= MOST_COORDINATES
@@ -91,16 +102,25 @@ def look(
     services: "Services", sampler: Sampler, run: loop.Run, num_iterations: int
 ) -> tuple[loop.Run, np.ndarray, dict[str, np.ndarray]]:
     """Iterations with θ standing still: positions (t, num_chains, n), and statistics."""
-    drawing = sampler.drawing()
-    recorded = services.records.shapes(drawing, services.target, run, False, False)
-    offered = loop.shapes(drawing, services.target, run, False)
-    judged = [name for name in JUDGED if name in offered]  # whatever is recorded, the same is looked at
-    fields = tuple(dict.fromkeys((*recorded, *judged)))  # the program that draws, mostly
-    ready([services.pipeline.ahead(drawing, run, False, fields)])
+    ready([look_ahead(services, sampler, run)])
     services.pipeline.clock("compile")
-    run, seen = _ahead(services, drawing, run, num_iterations, False, fields)
+    drawing = sampler.drawing()
+    run, seen = _ahead(services, drawing, run, num_iterations, False, _looked_at(services, drawing, run))
     services.pipeline.clock("warmup")
     return run, seen.pop(loop.POSITION), seen
+
+
+def look_ahead(services: "Services", sampler: Sampler, run: loop.Run) -> Future:
+    """Compiles, in another thread, what `look` runs."""
+    drawing = sampler.drawing()
+    return services.pipeline.ahead(drawing, run, False, _looked_at(services, drawing, run))
+
+
+def _looked_at(services: "Services", drawing: Sampler, run: loop.Run) -> tuple[str, ...]:
+    """What is recorded, so that it is the program that draws, and what judges ask for, whatever is recorded."""
+    offered = loop.shapes(drawing, services.target, run, False)
+    recorded = (name for name in sorted(offered) if services.records.select(name, False))
+    return tuple(dict.fromkeys((*recorded, *(name for name in JUDGED if name in offered))))
 
 
 def learn_anew(

@@ -12,11 +12,11 @@ import numpy as np
 from jaxtyping import Array, Key, PyTree
 
 from gadabout.diagnostics import spacing_of
-from gadabout.driver import loop, processes
+from gadabout.driver import aside, loop, processes
 from gadabout.driver.checkpoint import Account, Checkpoint, CheckpointError, Cursor, take
 from gadabout.driver.ending import Completed, Ending, Failed, Interrupted, Satisfied
 from gadabout.driver.pipeline import Pipeline, Settings
-from gadabout.driver.programs import import_ahead, ready
+from gadabout.driver.programs import blank, import_ahead, ready
 from gadabout.driver.progress import Progress
 from gadabout.driver.records import Records
 from gadabout.driver.search import Starts
@@ -24,7 +24,7 @@ from gadabout.driver.services import Services, Skeleton
 from gadabout.minibatch import AbstractFeed
 from gadabout.model import AbstractModel
 from gadabout.sampler import Learned, Sampler
-from gadabout.schedule import AbstractStage, Learn, Plan
+from gadabout.schedule import AbstractStage, Descend, Draw, Judge, Learn, Plan, Search
 
 
 class Engine(Services):
@@ -75,6 +75,7 @@ class Engine(Services):
         elif self.progress is None:
             import_ahead("scipy.special", "scipy.fft", "xarray")  # judges and results ask for them, a second later
             self.check_memory()
+            self._foresee()
             self.progress = self.plan.stages[0].begin(self, self.first())
         cut = False
         while True:
@@ -177,8 +178,8 @@ class Engine(Services):
         last = self.plan.stages[-1].samplers
         return last[min(self.choice, len(last) - 1)]
 
-    def _acting(self) -> AbstractStage:
-        either = self.plan.stages[self.stage].alternatives
+    def _acting(self, stage: int | None = None) -> AbstractStage:
+        either = self.plan.stages[self.stage if stage is None else stage].alternatives
         return either[min(self.choice, len(either) - 1)]
 
     def _restore(self, checkpoint: Checkpoint) -> None:
@@ -196,27 +197,52 @@ class Engine(Services):
         lay = lambda part: self.lay(part) if is_run(part) else part
         self.progress = jax.tree.map(lay, progress, is_leaf=is_run)
 
+    def _foresee(self) -> None:
+        """Has the first programs of a run on one device compiled, side by side, while the run is on its way to them.
+
+        Where the log density cannot be traced the search for starts says why, so that nothing is said here.
+        """
+        stages = self.plan.stages
+        first = next(i for i, stage in enumerate(stages) if not isinstance(stage, Search | Descend))
+        several = self.settings.mesh is not None or self.pipeline.feed is not None
+        if several or not isinstance(stages[first], Learn | Draw):
+            return
+        try:
+            for stage in stages[:first]:
+                if isinstance(stage, Descend) and self.learned is None:
+                    self.descend_ahead(stage.factor)
+            self._compiling(first, jax.tree.map(blank, Skeleton(self).progress_of(first)))
+        except Exception:
+            return
+
     def _compile(self) -> None:
         """Compiles, side by side, what a stage will run, and those after it with its sampler."""
         if isinstance(self.progress, loop.Run):
-            sampler, compiling = self._acting().samplers[0], []
-            later = [one for stage in self.plan.stages[self.stage + 1 :] for one in stage.samplers]
-            if isinstance(self._acting(), Learn):
-                compiling.append(self._compile_one(sampler, adapt=True, warmup=True))
-                if sampler.adaptation.finishes:
-                    run, ending = self.gathered(self.progress), sampler.adaptation.ending(1, 1)
-                    compiling.append(loop.end_window.ahead(sampler, run, ending))
-            if not isinstance(self._acting(), Learn) or any(one is sampler for one in later):
-                drawing = sampler.drawing()
-                compiling.append(self._compile_one(drawing, adapt=sampler.adaptation.continues, warmup=False))
-            ready(compiling)
+            ready(self._compiling(self.stage, self.progress))
         self.pipeline.clock("compile")
 
-    def _compile_one(self, sampler: Sampler, *, adapt: bool, warmup: bool) -> Future:
-        recorded = self.records.shapes(sampler, self.target, self.progress, adapt, warmup)
+    def _compiling(self, index: int, run: loop.Run) -> list[Future]:
+        """The programs of a stage, and of the one after it where it has the same sampler, for a run like this one."""
+        stage = self._acting(index)
+        sampler, compiling, following = stage.samplers[0], [], stage
+        if isinstance(stage, Learn):
+            following = self.plan.stages[index + 1]
+            compiling.append(self._compile_one(sampler, run, adapt=True, warmup=True))
+            if sampler.adaptation.finishes:
+                ending = sampler.adaptation.ending(1, 1)
+                compiling.append(loop.end_window.ahead(sampler, self.gathered(run), ending))
+        if isinstance(following, Judge):
+            compiling.append(aside.look_ahead(self, sampler, run))
+        elif following is stage or following.samplers[0] is sampler:
+            drawing = sampler.drawing()
+            compiling.append(self._compile_one(drawing, run, adapt=sampler.adaptation.continues, warmup=False))
+        return compiling
+
+    def _compile_one(self, sampler: Sampler, run: loop.Run, *, adapt: bool, warmup: bool) -> Future:
+        recorded = self.records.shapes(sampler, self.target, run, adapt, warmup)
         argument, wanted = ("num_warmup", self.settings.num_warmup) if warmup else ("num_draws", self.num_draws)
         self.records.check_memory(recorded, wanted // self.thinning if warmup else wanted, argument)
-        return self.pipeline.ahead(sampler, self.progress, adapt, tuple(recorded))
+        return self.pipeline.ahead(sampler, run, adapt, tuple(recorded))
 
     def _reason_to_end(self, stop: bool, failed: bool) -> Ending | None:
         """Why the run ends here, all records stored; None if it goes on."""

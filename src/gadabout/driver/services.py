@@ -84,6 +84,11 @@ class Services:
         """The warm state with chains in the typical set, and a first Gaussian."""
         return aside.descend(self, warm, self._kind(factor))
 
+    def descend_ahead(self, factor: FactorChoice) -> None:
+        """Has what `descend` will run compiled in other threads."""
+        positions = jnp.zeros((self.settings.num_chains, self.starts.layout.dim))
+        aside.descend_ahead(self, positions, self._kind(factor))
+
     def _kind(self, factor: FactorChoice) -> FactorKind:
         """The kind of factor that is fitted: beyond 300 coordinates a dense one where gradients are as dear as it.
 
