@@ -97,7 +97,7 @@ def test_missing_packages(monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, "nutpie", None)
     monkeypatch.setitem(sys.modules, "numpyro", None)
     names, lacking = peer_samplers.choose([])
-    assert names == ["gadabout", "blackjax", "blackjax-dense"]
+    assert names == ["gadabout", "blackjax", "blackjax-dense", "blackjax-chees", "blackjax-meads"]
     assert lacking == ["numpyro", "nutpie"]
     assert peer_samplers.choose(["gadabout-nuts"]) == (["gadabout-nuts"], [])
     result = CliRunner().invoke(app, ["bench", "peers", "--peer", "nutpie"])
@@ -146,7 +146,9 @@ def test_a_failure_leaves_the_rows_before_it(tmp_path):
     assert [row["target"] for row in json.loads((tmp_path / "rows.json").read_text())] == ["correlated-2d"]
 
 
-@pytest.mark.parametrize("name", ["gadabout", "blackjax-dense", "numpyro", "nutpie-low-rank"])
+@pytest.mark.parametrize(
+    "name", ["gadabout", "blackjax-dense", "blackjax-chees", "blackjax-meads", "numpyro", "nutpie-low-rank"]
+)
 def test_only_the_first_run_of_a_seed_compiles(name):
     peer, seen = peer_samplers.PEERS[name], peers.compilations()
     with warnings.catch_warnings():

@@ -3,7 +3,8 @@
 All start from the same law, the target's own start, drawn anew where the log density or its gradient is not finite.
 BlackJAX and NumPyro advance their chains together in one compiled program of warm-up and draws (a second `MCMC.run` of
 NumPyro alone would compile anew). nutpie runs its chains in threads, as many as there are cores, which call a compiled
-gradient as its own JAX backend does. NumPyro has no default warm-up; it gets the 1,000 iterations of BlackJAX's.
+gradient as its own JAX backend does. ChEES-HMC and MEADS learn from many chains, and get 64. NumPyro has no default
+warm-up; it gets the 1,000 iterations of BlackJAX's.
 """
 
 import time
@@ -93,6 +94,34 @@ def _blackjax(model: AbstractModel, chains: int, draws: int, *, dense: bool) -> 
     return _compiled(lambda key: jax.vmap(chain)(jax.random.split(key, chains)))
 
 
+def _blackjax_together(model: AbstractModel, chains: int, draws: int, *, method: str) -> Run:
+    """Samplers whose chains learn from one another; ChEES with its paper's rate of Adam (Hoffman et al. 2021)."""
+    import blackjax
+    import optax  # comes with BlackJAX
+
+    log_density = model.target.log_density
+
+    def whole(key):
+        start_key, warmup_key, draw_key = jax.random.split(key, 3)
+        positions = jax.vmap(partial(start, model))(jax.random.split(start_key, chains))
+        if method == "chees":
+            warmup: Any = blackjax.chees_adaptation(log_density, chains)
+            (states, parameters), _ = warmup.run(warmup_key, positions, 0.1, optax.adam(0.025), 1_000)
+            step: Any = blackjax.dynamic_hmc(log_density, **parameters).step
+        else:
+            warmup = blackjax.meads_adaptation(log_density, chains)
+            (states, parameters), _ = warmup.run(warmup_key, positions, 1_000)
+            step = blackjax.ghmc(log_density, **parameters).step
+
+        def one(states, key):
+            states, _ = jax.vmap(step)(jax.random.split(key, chains), states)
+            return states, states.position
+
+        return jnp.swapaxes(jax.lax.scan(one, states, jax.random.split(draw_key, draws))[1], 0, 1)
+
+    return _compiled(whole)
+
+
 def _numpyro(model: AbstractModel, chains: int, draws: int, *, dense: bool) -> Run:
     from numpyro.infer import MCMC, NUTS  # pyright: ignore[reportMissingImports]
 
@@ -164,12 +193,14 @@ PEERS: dict[str, Peer] = {
     "gadabout-nuts": Peer(partial(_gadabout, recipe="nuts"), chains=16, on_request=True),
     "blackjax": Peer(partial(_blackjax, dense=False), package="blackjax"),
     "blackjax-dense": Peer(partial(_blackjax, dense=True), package="blackjax"),
+    "blackjax-chees": Peer(partial(_blackjax_together, method="chees"), chains=64, package="blackjax"),
+    "blackjax-meads": Peer(partial(_blackjax_together, method="meads"), chains=64, package="blackjax"),
     "numpyro": Peer(partial(_numpyro, dense=False), package="numpyro"),
     "numpyro-dense": Peer(partial(_numpyro, dense=True), package="numpyro"),
     "nutpie": Peer(partial(_nutpie, adaptation="diag"), package="nutpie"),
     "nutpie-low-rank": Peer(partial(_nutpie, adaptation="low_rank"), package="nutpie"),
 }
-"""NUTS with a diagonal metric where the name says no more; `gadabout` is its default plan."""
+"""NUTS with a diagonal metric where the name is that of a program; `gadabout` is its default plan."""
 
 
 def choose(asked: Iterable[str]) -> tuple[list[str], list[str]]:

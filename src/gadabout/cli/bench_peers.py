@@ -25,7 +25,7 @@ def peers(
             parser=whole("--chains", 2),
             metavar="N",
             help="Chains of every peer.",
-            show_default="16 of gadabout, 4 of the others",
+            show_default="16 of gadabout, 64 of ChEES and MEADS, 4 of the others",
         ),
     ] = None,
     draws: Annotated[
