@@ -44,8 +44,9 @@ def costs(
     by the `move` that it chose, `noise_us` n standard normals for each chain, in a loop of their own.
     """
     for name in names:
-        problem = targets.load(name, data_home)
-        runs = [_measured(problem, chains, draws, seed) for seed in range(repeats)]
+        with targets.precision(name):
+            problem = targets.load(name, data_home)
+            runs = [_measured(problem, chains, draws, seed) for seed in range(repeats)]
         figures = {what: np.array([run[what] for run in runs]) for what in runs[0] if what != "move"}
         row = {what: float(np.median(values)) for what, values in figures.items()}
         ratios = figures["gradient_ratio"]

@@ -97,8 +97,9 @@ def main(asked: str) -> None:
     from gadabout.benchmarks.peer_samplers import PEERS
 
     warnings.simplefilter("ignore")
-    model, peer = targets.model(wanted["target"], wanted["data_home"]), PEERS[wanted["peer"]]
-    drawn, _ = peer.prepare(model, wanted["chains"], wanted["draws"])(wanted["seed"])
+    with targets.precision(wanted["target"]):
+        model, peer = targets.model(wanted["target"], wanted["data_home"]), PEERS[wanted["peer"]]
+        drawn, _ = peer.prepare(model, wanted["chains"], wanted["draws"])(wanted["seed"])
     print(DRAWN, flush=True)
     from gadabout.benchmarks.samplers import quality
 

@@ -43,9 +43,9 @@ def compare(
 
     Raises as `targets.load` does.
     """
-    model = targets.model(name, data_home)
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), targets.precision(name):
         warnings.simplefilter("ignore")  # whether the draws are good is in the rows
+        model = targets.model(name, data_home)
         numbers = {peer: chains or PEERS[peer].chains for peer in peers}
         runs = {peer: PEERS[peer].prepare(model, numbers[peer], draws) for peer in peers}
         found: dict[str, list[dict[str, Any]]] = {peer: [] for peer in peers}

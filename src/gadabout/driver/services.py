@@ -113,8 +113,7 @@ class Services:
         """Whether the state handed over is that of the same kind of sampler, whichever factor "auto" came to mean."""
         n, own = self.starts.layout.dim, warm.learned
         positions = jax.ShapeDtypeStruct((self.settings.num_chains, n), jnp.zeros(0).dtype)
-        dense = eqx.filter_eval_shape(lambda: Learned(None, isotropic(n, jnp.ones(()), "dense")))
-        for learned in (own, dense):
+        for learned in (own, shapes_of(_round, n, "dense")):
             fresh = replace(warm, positions=positions, learned=learned, pools=None)
             run = shapes_of(loop.start, sampler, self.target, fresh, self.settings.pooled)
             if _alike(warm.pools, run.pools):
@@ -249,7 +248,7 @@ class Skeleton(Services):
         n, kind = self.starts.layout.dim, self._kind(factor)
         shape = (self.settings.num_chains, n)
         positions = jax.ShapeDtypeStruct(shape, jnp.zeros(0).dtype) if warm.positions is None else warm.positions
-        learned = eqx.filter_eval_shape(lambda: Learned(jnp.zeros(n), isotropic(n, jnp.ones(()), kind)))
+        learned = shapes_of(_round, n, kind)
         return replace(warm, positions=positions, learned=learned)
 
     def gathered(self, tree):
@@ -263,10 +262,15 @@ class Skeleton(Services):
             return loop.Run(warm.pools, warm.chain_keys, warm.t)
         if warm.positions is None:
             warm = self.search(warm)
-        return eqx.filter_eval_shape(loop.start, sampler, self.target, warm, self.settings.pooled)
+        return shapes_of(loop.start, sampler, self.target, warm, self.settings.pooled)
 
     def settle(self, sampler, run):
-        return eqx.filter_eval_shape(loop.settle, sampler, run) if run.pools.kernel.settles else run
+        return shapes_of(loop.settle, sampler, run) if run.pools.kernel.settles else run
+
+
+def _round(n: int, kind: FactorKind) -> Learned:
+    """N(0, I), as something learned."""
+    return Learned(jnp.zeros(n), isotropic(n, jnp.ones(()), kind))
 
 
 @eqx.filter_jit

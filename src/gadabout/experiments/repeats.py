@@ -3,13 +3,11 @@
 import json
 import warnings
 from collections.abc import Callable
-from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import equinox as eqx
-import jax
 import numpy as np
 import xarray as xr
 
@@ -46,11 +44,6 @@ class Repeat:
         with np.load(path) as file:
             series = {name: file[name] for name in file.files}
         return Repeat(json.loads(str(series.pop("account"))), series)
-
-
-def precision(target: str) -> Any:
-    """The context of a target: MNIST in single precision, all else as the process is set."""
-    return jax.enable_x64(False) if target.startswith("mnist") else nullcontext()
 
 
 def run(problem: targets.Problem, method: Method, seeds: list[int], callback: Callback | None) -> list[Repeat]:

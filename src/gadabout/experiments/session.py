@@ -84,7 +84,7 @@ class Session:
         self.watcher.begin(name, len(needed), len(needed) - len(missing))
         for unit in missing:
             self.watcher.unit(unit)
-            with repeating.precision(unit.target):
+            with targets.precision(unit.target):
                 self._make(unit)
             self.watcher.done(unit)
 
@@ -143,7 +143,7 @@ class Session:
         if not path.exists():
             return None
         repeat = Repeat.load(path)
-        with repeating.precision(target):
+        with targets.precision(target):
             return repeat if repeat.account["made_by"] == repeating.made_by(method) else None
 
     def _path(self, target: str, method: Method, kind: str, i: int) -> Path:

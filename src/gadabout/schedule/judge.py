@@ -150,8 +150,8 @@ def seen_of_independence(
         lp: log π of them, shape (draws,).
         draws: shape (draws, n).
     """
-    n, best = z.shape[1], ({}, {"independence_efficiency": -1.0})
-    for skew in (no_skew(n), fitted_skew(z)):
+    n, best, leaning = z.shape[1], ({}, {"independence_efficiency": -1.0}), fitted_skew(z)
+    for skew in (no_skew(n), leaning) if np.any(leaning.angle) else (leaning,):
         u, log_slope = skew.inverse(z, np)
         squares = np.sum(u**2, 1)
         weights = fitted_weights(squares, n)

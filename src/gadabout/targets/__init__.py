@@ -1,14 +1,17 @@
 """Built-in target distributions, by name: the posteriors of the paper's experiments, and the wild set."""
 
 import difflib
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
+
+import jax
 
 from gadabout.model import AbstractModel
 from gadabout.targets import gaussian, logistic, wild
 from gadabout.targets.data import DataError, data_folder, fetch
 from gadabout.targets.problem import Problem
 
-__all__ = ["DataError", "Problem", "available", "data_folder", "fetch", "load", "model", "wild"]
+__all__ = ["DataError", "Problem", "available", "data_folder", "fetch", "load", "model", "precision", "wild"]
 
 
 def available() -> dict[str, str]:
@@ -19,6 +22,11 @@ def available() -> dict[str, str]:
 def model(name: str, data_home: str | Path | None = None) -> AbstractModel:
     """The built-in model called `name`, of the paper or of the wild set; raises as `load` does."""
     return wild.load(name) if name in wild.BUILDERS else load(name, data_home)
+
+
+def precision(name: str) -> AbstractContextManager:
+    """The context in which a target is run: MNIST in single precision, all else as the process is set."""
+    return jax.enable_x64(False) if name.startswith("mnist") else nullcontext()
 
 
 def load(name: str, data_home: str | Path | None = None) -> Problem:
