@@ -8,6 +8,8 @@ from pathlib import Path
 import jax
 import pytest
 
+from gadabout.driver.programs import forget
+
 jax.config.update("jax_enable_x64", True)
 jax.config.update("jax_num_cpu_devices", 4)  # for laws of chains laid over devices, and as docs/guides/many_devices.md
 
@@ -69,5 +71,5 @@ def _compiled_programs_fit():
     """
     yield
     if MAPPINGS.exists() and MAPPINGS.read_bytes().count(b"\n") > MOST_MAPPINGS:
-        jax.clear_caches()
+        forget()
         gc.collect()

@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
+from gadabout.driver.programs import forget
+
 ITERATIONS = 2_000
 """of warm-up, and as many draws"""
 
@@ -83,7 +85,7 @@ def _measure(asked: dict[str, Any]) -> dict[str, float]:
     ).attrs  # fmt: skip
     told = run()
     found = {"warmup": told["seconds_warmup"], "sampling": told["seconds_sampling"]}
-    jax.clear_caches()
+    forget()
     with mock.patch.object(jax.lax, "psum", lambda local, axis: local):
         return found | {"warmup_without_sums": run()["seconds_warmup"]}
 

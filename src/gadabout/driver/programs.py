@@ -62,13 +62,13 @@ class Program:
         known = form_of((self, self._compiled, *arguments))
         try:
             before = _compiling.get(known)
-            if before is not None and not (before.done() and before.exception()):
-                return before
         except TypeError:  # something in it cannot be hashed
-            return _compilers().submit(self.lower(*arguments).compile)
+            return _compilers().submit(_compile, self.lower(*arguments))
+        if before is not None and not (before.done() and before.exception()):
+            return before
         if len(_compiling) >= MOST_KEPT:
             _compiling.clear()
-        _compiling[known] = found = _compilers().submit(self.lower(*arguments).compile)
+        _compiling[known] = found = _compilers().submit(_compile, self.lower(*arguments))
         return found
 
     @functools.cached_property
@@ -84,6 +84,18 @@ class Program:
     @functools.cache  # noqa: B019  (programs live as long as the module that they are in)
     def _either(self, quick: bool) -> Any:
         return eqx.filter_jit(self.function, donate=self.donate, **({"compiler_options": QUICK} if quick else {}))
+
+
+def _compile(lowered: Any) -> None:
+    """Compiles what was traced; JAX keeps it, and nobody else."""
+    lowered.compile()
+
+
+def forget() -> None:
+    """Forgets all that was compiled and traced in this process: what functions they call may be others now."""
+    jax.clear_caches()
+    _shapes.clear()
+    _compiling.clear()
 
 
 def program(function: Callable | None = None, *, donate: Any = "none") -> Any:

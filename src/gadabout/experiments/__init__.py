@@ -1,7 +1,6 @@
 """The paper's tables and figures: a catalogue of them over a shared harness, and a file for each figure of its own."""
 
-import jax
-
+from gadabout.driver.programs import forget
 from gadabout.experiments.catalogue import EXPERIMENTS, make
 from gadabout.experiments.session import Session, Unit, Watcher
 from gadabout.experiments.table import Outcome
@@ -15,5 +14,5 @@ def run(name: str, session: Session) -> Outcome:
     Forgets the compiled programs of the one before: all of them together come near the number of memory mappings that
     a process may have.
     """
-    jax.clear_caches()
+    forget()
     return make(name, session)

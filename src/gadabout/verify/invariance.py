@@ -15,6 +15,7 @@ import numpy as np
 from jaxtyping import Array, Float, Key
 from scipy.stats import norm
 
+from gadabout.driver.programs import forget
 from gadabout.kernels import AbstractKernel
 from gadabout.sampler import Learned, Sampler
 from gadabout.target import Target
@@ -118,7 +119,7 @@ def _measured(name: str, exact: Exact, chains: int, iterations: int, num_warmup:
         found = drift(kernel, exact, chains // 10 if few else chains, iterations)
         about = {"sampler": name, "target": exact.name, "theta": theta, "moments": len(found.z)}
         rows.append({**about, "largest_z": found.largest, **found._asdict(), "z": found.z.tolist()})
-    jax.clear_caches()
+    forget()
     return rows
 
 

@@ -6,12 +6,12 @@ from dataclasses import replace
 from typing import Any
 from unittest import mock
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 
 from gadabout.adaptations import Haario
 from gadabout.driver import Checkpoint, loop
+from gadabout.driver.programs import forget
 from gadabout.kernels import Metropolis, metropolis
 from gadabout.proposals import RandomWalk
 from gadabout.proposals.integrators import Leapfrog
@@ -22,12 +22,12 @@ from gadabout.verify.exact import GAUSSIAN
 @contextlib.contextmanager
 def patched(owner: Any, name: str, value: Any) -> Iterator[None]:
     """An attribute with another value; programs compiled with one are not used with the other."""
-    jax.clear_caches()
+    forget()
     try:
         with mock.patch.object(owner, name, value):
             yield
     finally:
-        jax.clear_caches()
+        forget()
 
 
 def no_correction(proposal):

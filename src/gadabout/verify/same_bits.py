@@ -16,6 +16,7 @@ from jax.tree_util import Partial
 from gadabout.algorithms import default
 from gadabout.driver import Checkpoint, Engine, MemorySink, Records, Settings
 from gadabout.driver.pipeline import Pipeline
+from gadabout.driver.programs import forget
 from gadabout.driver.search import Starts
 from gadabout.layout import layout_of
 from gadabout.model import Model
@@ -119,7 +120,7 @@ CHECKS: dict[str, Callable[[Sampler | Plan], bool]] = {
 def _checked(name: str) -> dict[str, bool]:
     sampler = default() if name == "default" else exact_samplers(SKEW)[name]
     found = {what: check(sampler) for what, check in CHECKS.items()}
-    jax.clear_caches()
+    forget()
     return found
 
 
