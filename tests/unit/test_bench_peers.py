@@ -24,15 +24,16 @@ def run(seconds, q, rhat_max: float | None = 1.0, right=None):
     return {"seconds": seconds, "compile_seconds": 2 * seconds, **figures}
 
 
-def row(peer, speed, right: bool | None = None, target="t"):
-    return {"target": target, "peer": peer, "q_per_second": speed, "right": right}
+def row(peer, speed, target="t", repeats=3):
+    return {"target": target, "peer": peer, "q_per_second": speed, "repeats": repeats, "failures": 0}
 
 
 def test_summary_of_runs():
     found = peers.summary([run(1.0, 100.0, 1.01), run(3.0, 900.0, 1.04), run(2.0, 400.0, 1.02)])
     assert (found["q"], found["seconds"]) == (400, 2)
     assert (found["q_per_second"], found["q_per_second_range"]) == (200, [100, 300])
-    assert (found["compile_seconds"], found["rhat_max"], found["right"]) == (6, 1.04, None)
+    assert (found["compile_seconds"], found["rhat_max"], found["right"], found["failures"]) == (6, 1.04, None, 0)
+    assert peers.summary([run(1.0, 100.0), run(1.0, 100.0) | {"q_per_second": 0.0}])["failures"] == 1
 
 
 @pytest.mark.parametrize(("verdicts", "right"), [([True, True], True), ([True, False], False), ([None, None], None)])
@@ -40,22 +41,122 @@ def test_right_in_every_run(verdicts, right):
     assert peers.summary([run(1.0, 1.0, right=each) for each in verdicts])["right"] is right
 
 
-def test_ratio_is_to_the_best_of_others_that_is_not_wrong():
-    rows = [row("gadabout", 6.0), row("gadabout-nuts", 9.0), row("blackjax", 2.0), row("numpyro", 8.0, right=False)]
+@pytest.mark.parametrize(
+    ("q", "rhat_max", "right", "failed"),
+    [
+        (1_000.0, 1.009, None, False),
+        (1_000.0, 1.013, None, True),
+        (1_000.0, None, True, False),
+        (1_000.0, 1.0, False, True),
+        (400.0, 1.029, True, False),
+        (400.0, 1.031, True, True),
+        (0.0, 1.3, None, False),  # a chain that says nothing of itself counts for no more than `FEWEST` draws
+    ],
+)
+def test_a_run_whose_chains_differ_or_that_is_wrong_failed(q, rhat_max, right, failed):
+    assert peers.failed(run(1.0, q, rhat_max, right), chains=4) is failed
+
+
+@pytest.mark.parametrize(
+    ("shift", "spread", "counts"), [(0.0, 1.0, True), (1.0, 1.0, False), (0.0, 2.0, False)], ids=str
+)
+def test_failures_count_for_nothing_and_few_draws_for_little(shift, spread, counts):
+    model, rng = targets.load("correlated-2d"), np.random.default_rng(0)
+    drawn = shift + spread * rng.multivariate_normal(np.zeros(2), model.covariance, (4, 1_000))
+    found = peers._measured(model, lambda seed: (drawn, 2.0), 1)
+    assert found["q_per_second"] == (found["q"] / 2 if counts else 0)
+    few = peers._measured(model, lambda seed: (drawn[:, :12], 2.0), 1)
+    assert few["q"] < peers.FEWEST
+    assert few["q_per_second"] in (0.0, peers.FEWEST / 2)
+
+
+def test_ratio_is_to_the_best_of_others_that_ran_with_fresh_seeds():
+    rows = [row("gadabout", 6.0), row("gadabout-nuts", 9.0), row("blackjax", 2.0), row("numpyro", 8.0, repeats=0)]
     found = peers.ranked([*rows, row("nutpie", 3.0)])
     assert [each["peer"] for each in found] == ["gadabout-nuts", "numpyro", "gadabout", "nutpie", "blackjax"]
     assert {each["peer"]: each["ratio"] for each in found}["gadabout"] == 2
     assert peers.ranked([row("gadabout", 6.0)])[0]["ratio"] is None
 
 
-def test_overall_is_a_geometric_mean_of_where_it_is_right():
+def test_overall_is_a_geometric_mean_and_failures_are_told():
     rows = [
-        {**row("gadabout", 1.0, target=target, right=right), "ratio": ratio}
-        for target, ratio, right in (("a", 2.0, True), ("b", 8.0, None), ("c", 100.0, False), ("d", None, None))
+        {**row("gadabout", 1.0, target), "ratio": ratio, "failures": failures}
+        for target, ratio, failures in (("a", 2.0, 0), ("b", 8.0, 0), ("c", 4.0, 1), ("d", None, 0))
     ]
-    mean, count, wrong = peers.overall([*rows, {**row("nutpie", 1.0), "ratio": 50.0}])
-    assert (mean, count, wrong) == (pytest.approx(4.0), 2, ["c"])
+    mean, count, failing = peers.overall([*rows, {**row("nutpie", 1.0), "ratio": 50.0}])
+    assert (mean, count, failing) == (pytest.approx(4.0), 3, ["c"])
     assert peers.overall([]) == (None, 0, [])
+    assert peers.overall([rows[0], {**rows[1], "ratio": 0.0}])[0] == 0
+
+
+def sampler(q_per_draw, warmup, per_draw):
+    """Runs in place of which stand figures that grow with the number of draws."""
+    asked = []
+
+    def measure(draws):
+        asked.append(draws)
+        return {"draws": draws, "q": q_per_draw * draws, "seconds": warmup + per_draw * draws}
+
+    return measure, asked
+
+
+@pytest.mark.parametrize(("q_per_draw", "wanted"), [(1.0, [250, 5_657]), (20.0, [250]), (1_000.0, [250, 10])])
+def test_draws_are_tuned(q_per_draw, wanted):
+    measure, asked = sampler(q_per_draw, 1.0, 0.0)
+    assert peers.tuned(measure, 5_657.0)["draws"] == wanted[-1]
+    assert asked == wanted
+
+
+def test_what_takes_two_minutes_at_once_is_not_made_longer():
+    measure, asked = sampler(0.1, 100.0, 0.1)
+    assert peers.tuned(measure, 5_657.0)["draws"] == 250
+    assert max(asked) == 250
+
+
+def test_a_slow_run_is_as_long_as_two_minutes_allow():
+    """Of 50 s of warm-up and a hundredth a draw, 7,000 draws; the first guess takes all seconds to be of draws."""
+    measure, asked = sampler(0.1, 50.0, 0.01)
+    found = peers.tuned(measure, 5_657.0)
+    assert asked[:3] == [250, 571, 7_000]
+    assert found["draws"] == 7_000
+    assert found["seconds"] == pytest.approx(peers.MOST_SECONDS)
+
+
+def test_chains_are_tuned_and_the_best_two_others_run_again(monkeypatch, tmp_path):
+    """Samplers of a known speed: each is independent draws in so many seconds for each chain and draw."""
+    made = []
+
+    def prepare(peer, cost):
+        def prepared(model, chains, draws):
+            def run(seed):
+                made.append((peer, chains, draws, seed))
+                rng = np.random.default_rng((seed, chains, draws))
+                drawn = rng.multivariate_normal(np.zeros(2), model.covariance, (chains, draws))
+                return drawn, 0.1 + cost * draws
+
+            return run
+
+        return peer_samplers.Peer(prepared)
+
+    costs = {"gadabout": 0.01, "a": 0.02, "b": 0.03, "c": 0.04}
+    monkeypatch.setattr(peers, "PEERS", {peer: prepare(peer, cost) for peer, cost in costs.items()})
+    kept = tmp_path / "rows.jsonl"
+    found = {each["peer"]: each for each in peers.compare("correlated-2d", list(costs), 2, kept=kept)}
+    assert {peer: each["repeats"] for peer, each in found.items()} == {"gadabout": 2, "a": 2, "b": 2, "c": 0}
+    for each in found.values():
+        assert each["chains"] == 64
+        assert 4_000 <= each["q"] <= 8_000
+        assert peers.TUNING_SEED not in [run["seed"] for run in each["runs"]] or each["repeats"] == 0
+    assert found["gadabout"]["ratio"] == found["gadabout"]["q_per_second"] / found["a"]["q_per_second"]
+    assert [peer for peer, *_, seed in made if seed == 1] == ["gadabout", "a", "b"]
+
+    count = len(made)
+    again = {each["peer"]: each for each in peers.compare("correlated-2d", list(costs), 3, kept=kept)}
+    assert [(peer, seed) for peer, *_, seed in made[count:]] == [("gadabout", 3), ("a", 3), ("b", 3)]
+    assert again["c"]["runs"] == found["c"]["runs"]
+
+    plain = peers.compare("correlated-2d", list(costs), 1, draws=30)
+    assert [(each["chains"], each["draws"], each["repeats"]) for each in plain] == [(4, 30, 1)] * 4
 
 
 def test_draws_that_are_enough():
@@ -97,7 +198,7 @@ def test_missing_packages(monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, "nutpie", None)
     monkeypatch.setitem(sys.modules, "numpyro", None)
     names, lacking = peer_samplers.choose([])
-    assert names == ["gadabout", "blackjax", "blackjax-dense", "blackjax-chees", "blackjax-meads"]
+    assert names == ["gadabout", *(f"blackjax{kind}" for kind in ("", "-dense", "-chees", "-meads", "-mclmc"))]
     assert lacking == ["numpyro", "nutpie"]
     assert peer_samplers.choose(["gadabout-nuts"]) == (["gadabout-nuts"], [])
     result = CliRunner().invoke(app, ["bench", "peers", "--peer", "nutpie"])
@@ -126,28 +227,39 @@ def test_side_by_side(tmp_path):
     """Two programs on a small target, and their rows."""
     names = ["--peer", "gadabout", "--peer", "blackjax"]
     arguments = ["bench", "peers", "correlated-2d", *names, "--chains", "8", "--draws", "100", "--repeats", "2"]
-    result = CliRunner().invoke(app, [*arguments, "--json", str(tmp_path / "rows.json")])
+    kept = tmp_path / "rows.jsonl"
+    result = CliRunner().invoke(app, [*arguments, "--json", str(kept)])
     assert result.exit_code == 0, result.output
     assert "geometric mean (targets: 1)" in result.output
-    rows = {row["peer"]: row for row in json.loads((tmp_path / "rows.json").read_text())}
-    assert set(rows) == {"gadabout", "blackjax"}
-    for each in rows.values():
-        assert each["chains"] == 8
-        assert [one["seed"] for one in each["runs"]] == [1, 2]
-        assert each["runs"][0]["q"] != each["runs"][1]["q"]
-    assert rows["gadabout"]["ratio"] == rows["gadabout"]["q_per_second"] / rows["blackjax"]["q_per_second"]
+    runs = [json.loads(line) for line in kept.read_text().splitlines()]
+    assert [(run["peer"], run["seed"]) for run in runs] == [(p, s) for s in (1, 2) for p in ("gadabout", "blackjax")]
+    assert all((run["chains"], run["draws"]) == (8, 100) for run in runs)
+    assert len({run["q"] for run in runs}) == 4
+    assert CliRunner().invoke(app, [*arguments, "--json", str(kept)]).output == result.output
+    assert len(kept.read_text().splitlines()) == 4
 
 
 def test_a_failure_leaves_the_rows_before_it(tmp_path):
+    kept = tmp_path / "rows.jsonl"
     names = ["correlated-2d", "nowhere", "--peer", "blackjax", "--draws", "20", "--repeats", "1"]
-    result = CliRunner().invoke(app, ["bench", "peers", *names, "--json", str(tmp_path / "rows.json")])
+    result = CliRunner().invoke(app, ["bench", "peers", *names, "--json", str(kept)])
     assert result.exit_code == 2
     assert "nowhere" in result.stderr
-    assert [row["target"] for row in json.loads((tmp_path / "rows.json").read_text())] == ["correlated-2d"]
+    assert [json.loads(line)["target"] for line in kept.read_text().splitlines()] == ["correlated-2d"]
+
+
+def test_a_file_of_something_else_is_refused(tmp_path):
+    kept = tmp_path / "rows.jsonl"
+    kept.write_text('{"target": "a"}\n[1, 2]\n')
+    result = CliRunner().invoke(app, ["bench", "peers", "correlated-2d", "--json", str(kept)])
+    assert result.exit_code == 2
+    assert "line 2 of" in result.stderr
+    assert kept.read_text() == '{"target": "a"}\n[1, 2]\n'
 
 
 @pytest.mark.parametrize(
-    "name", ["gadabout", "blackjax-dense", "blackjax-chees", "blackjax-meads", "numpyro", "nutpie-low-rank"]
+    "name",
+    ["gadabout", *(f"blackjax-{kind}" for kind in ("dense", "chees", "meads", "mclmc")), "numpyro", "nutpie-low-rank"],
 )
 def test_only_the_first_run_of_a_seed_compiles(name):
     peer, seen = peer_samplers.PEERS[name], peers.compilations()
@@ -155,12 +267,12 @@ def test_only_the_first_run_of_a_seed_compiles(name):
         warnings.simplefilter("ignore")
         if peer.package is not None:
             pytest.importorskip(peer.package)
-        run = peer.prepare(targets.load("correlated-2d"), peer.chains, 50)
+        run = peer.prepare(targets.load("correlated-2d"), peer.usual, 50)
         counts, drawn = [len(seen)], []
         for seed in (0, 0, 1):
             drawn.append(run(seed)[0])
             counts.append(len(seen))
-    assert drawn[0].shape == (peer.chains, 50, 2)
+    assert drawn[0].shape == (peer.usual, 50, 2)
     assert np.array_equal(drawn[0], drawn[1])
     assert not np.array_equal(drawn[0], drawn[2])
     assert counts[0] < counts[1] == counts[2]
@@ -196,14 +308,15 @@ def test_a_process_of_its_own(tmp_path):
         peer_cold._process({**asked, "target": "nowhere"}, str(tmp_path))
 
 
-def test_cold_rows(monkeypatch):
+def test_cold_rows(monkeypatch, tmp_path):
     """Processes in place of which numbers stand: repeats, two caches, and one peer that would need too many draws."""
-    seconds = iter([9.0, 2.0, 7.0, 4.0])
+    seconds, kept = iter([9.0, 2.0, 7.0, 4.0]), tmp_path / "rows.jsonl"
     monkeypatch.setattr(peer_cold, "_process", lambda asked, programs: {"seconds": next(seconds), "q": 1_000.0})
     rows = [{"target": "t", "peer": name, "chains": 4, "draws": 100, "q": q} for name, q in (("a", 0.0), ("b", 50.0))]
-    slow, never = peer_cold.cold(rows, repeats=2)
-    assert (slow["peer"], slow["draws"], slow["q"]) == ("b", 2_400, 1_000)
-    assert (slow["empty_seconds"], slow["empty_seconds_range"]) == (8, [7, 9])
-    assert (slow["warm_seconds"], slow["warm_seconds_range"]) == (3, [2, 4])
+    for _ in range(2):  # the second time, of what was kept
+        slow, never = peer_cold.cold(rows, 2, kept=kept)
+        assert (slow["peer"], slow["draws"], slow["q"]) == ("b", 2_400, 1_000)
+        assert (slow["empty_seconds"], slow["empty_seconds_range"]) == (8, [7, 9])
+        assert (slow["warm_seconds"], slow["warm_seconds_range"]) == (3, [2, 4])
     assert never["draws"] is never["q"] is never["warm_seconds"] is None
     assert bench_peers._cold_cells(never)[1] == "too many"

@@ -17,6 +17,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from gadabout.benchmarks.kept import Kept
+
 WANTED, SPARE = 1_000, 1.2
 MOST_DRAWS = 100_000
 """of each chain; who would need more is not run"""
@@ -32,34 +34,44 @@ def enough(row: Mapping[str, Any]) -> int | None:
     return None if draws > MOST_DRAWS else max(draws, 4)
 
 
-def cold(rows: Sequence[Mapping[str, Any]], repeats: int, data_home: str | Path | None = None) -> list[dict[str, Any]]:
+def cold(
+    rows: Sequence[Mapping[str, Any]], repeats: int, data_home: str | Path | None = None, kept: Path | None = None
+) -> list[dict[str, Any]]:
     """A row for each row of `compare`, who is ready first first: medians over repeats, which are interleaved.
+
+    Processes that `kept`, a file of `compare`, tells of are not started again.
 
     Raises RuntimeError where a process fails.
     """
-    found: dict[str, list[list[dict[str, Any]]]] = {row["peer"]: [] for row in rows}
+    before, home = Kept(kept), None if data_home is None else str(data_home)
+    found: dict[str, list[dict[str, Any]]] = {row["peer"]: [] for row in rows}
     for seed in range(1, repeats + 1):
         for row in rows:
             draws = enough(row)
-            if draws is None:
-                continue
-            asked = {key: row[key] for key in ("target", "peer", "chains")} | {"draws": draws, "seed": seed}
-            asked |= {"data_home": None if data_home is None else str(data_home)}
-            with TemporaryDirectory(prefix="gadabout-cold-", ignore_cleanup_errors=True) as programs:
-                found[row["peer"]].append([_process(asked, programs) for _ in ("empty", "warm")])
+            if draws is not None:
+                asked = {key: row[key] for key in ("target", "peer", "chains")} | {"draws": draws, "seed": seed}
+                both = lambda asked=asked: _both(asked | {"data_home": home})
+                found[row["peer"]].append(before.row(asked | {"start": "process"}, both))
     cold_rows = [_cold_row(row, found[row["peer"]]) for row in rows]
     return sorted(cold_rows, key=lambda row: row["warm_seconds"] or math.inf)
 
 
-def _cold_row(row: Mapping[str, Any], runs: Sequence[Sequence[Mapping[str, Any]]]) -> dict[str, Any]:
+def _both(asked: Mapping[str, Any]) -> dict[str, Any]:
+    """Seconds of a process with an empty folder of programs, and of one with what that left."""
+    with TemporaryDirectory(prefix="gadabout-cold-", ignore_cleanup_errors=True) as programs:
+        empty, warm = (_process(asked, programs) for _ in range(2))
+    return {"empty_seconds": empty["seconds"], "warm_seconds": warm["seconds"], "q": warm["q"]}
+
+
+def _cold_row(row: Mapping[str, Any], runs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     import numpy as np
 
     cold_row = {"target": row["target"], "peer": row["peer"], "chains": row["chains"], "draws": enough(row)}
-    cold_row |= {"q": float(np.median([run["q"] for pair in runs for run in pair])) if runs else None}
-    for cache, each in zip(("empty", "warm"), zip(*runs, strict=True) if runs else ((), ()), strict=True):
-        seconds = [run["seconds"] for run in each]
-        cold_row[f"{cache}_seconds"] = float(np.median(seconds)) if seconds else None
-        cold_row[f"{cache}_seconds_range"] = [min(seconds), max(seconds)] if seconds else None
+    cold_row |= {"q": float(np.median([run["q"] for run in runs])) if runs else None}
+    for name in ("empty_seconds", "warm_seconds"):
+        seconds = [run[name] for run in runs]
+        cold_row[name] = float(np.median(seconds)) if seconds else None
+        cold_row[f"{name}_range"] = [min(seconds), max(seconds)] if seconds else None
     return cold_row
 
 

@@ -4,7 +4,8 @@ All start from the same law, the target's own start, drawn anew where the log de
 BlackJAX and NumPyro advance their chains together in one compiled program of warm-up and draws (a second `MCMC.run` of
 NumPyro alone would compile anew). nutpie runs its chains in threads, as many as there are cores, which call a compiled
 gradient as its own JAX backend does. ChEES-HMC and MEADS learn from many chains, and get 64. NumPyro has no default
-warm-up; it gets the 1,000 iterations of BlackJAX's.
+warm-up; it gets the 1,000 iterations of BlackJAX's. Adjusted MCLMC, whose tuning is a share of the run to be made, gets
+as many, with an acceptance rate of 0.9 and trajectories of random length.
 """
 
 import time
@@ -35,15 +36,20 @@ class Peer(NamedTuple):
 
     Args:
         prepare: makes a run of a model, the number of chains, and the draws of each.
-        chains: how many chains its users run.
+        chains: how many chains its users run, or may choose; the first is usual.
         package: what has to be installed; None where it comes with gadabout.
         on_request: whether it runs only where it is asked for by name.
     """
 
     prepare: Callable[[AbstractModel, int, int], Run]
-    chains: int = 4
+    chains: tuple[int, ...] = (4, 64)
     package: str | None = None
     on_request: bool = False
+
+    @property
+    def usual(self) -> int:
+        """The number of chains where none is chosen."""
+        return self.chains[0]
 
 
 def start(model: AbstractModel, key: Key[Array, ""]) -> Float[Array, " n"]:
@@ -122,7 +128,39 @@ def _blackjax_together(model: AbstractModel, chains: int, draws: int, *, method:
     return _compiled(whole)
 
 
-def _numpyro(model: AbstractModel, chains: int, draws: int, *, dense: bool) -> Run:
+def _blackjax_mclmc(model: AbstractModel, chains: int, draws: int) -> Run:
+    """Adjusted MCLMC with trajectories of random length (Robnik, De Luca, Silverstein & Seljak 2023)."""
+    import blackjax
+    from blackjax.mcmc import adjusted_mclmc_dynamic
+
+    log_density = model.target.log_density
+    bare = adjusted_mclmc_dynamic.build_kernel(adjusted_mclmc_dynamic.make_random_trajectory_length_fn(True))
+
+    def kernel(rng_key, state, logdensity_fn, step_size, inverse_mass_matrix, integration_steps_params):
+        return bare(
+            rng_key, state, logdensity_fn, step_size,
+            inverse_mass_matrix=inverse_mass_matrix, integration_steps_params=integration_steps_params,
+        )  # fmt: skip
+
+    def chain(key):
+        start_key, init_key, warmup_key, draw_key = jax.random.split(key, 4)
+        state = adjusted_mclmc_dynamic.init(start(model, start_key), log_density, init_key)
+        shares: Any = {"num_steps": 5_000, "frac_tune1": 0.1, "frac_tune2": 0.1, "frac_tune3": 0.0}
+        state, found, *_ = blackjax.adjusted_mclmc_find_L_and_step_size(
+            kernel, log_density, state=state, rng_key=warmup_key, target=0.9, **shares
+        )
+        steps = (found.L / found.step_size,)
+
+        def one(state, key):
+            state, _ = kernel(key, state, log_density, found.step_size, found.inverse_mass_matrix, steps)
+            return state, state.position
+
+        return jax.lax.scan(one, state, jax.random.split(draw_key, draws))[1]
+
+    return _compiled(lambda key: jax.vmap(chain)(jax.random.split(key, chains)))
+
+
+def _numpyro(model: AbstractModel, chains: int, draws: int, *, dense: bool, method: str = "vectorized") -> Run:
     from numpyro.infer import MCMC, NUTS  # pyright: ignore[reportMissingImports]
 
     def potential(x):
@@ -137,7 +175,7 @@ def _numpyro(model: AbstractModel, chains: int, draws: int, *, dense: bool) -> R
             num_warmup=1_000,
             num_samples=draws,
             num_chains=chains,
-            chain_method="vectorized",
+            chain_method=method,
             progress_bar=False,
         )
         mcmc.run(run_key, init_params=positions)
@@ -189,14 +227,16 @@ def _clocked(draw: Callable[[int], np.ndarray]) -> Run:
 
 
 PEERS: dict[str, Peer] = {
-    "gadabout": Peer(partial(_gadabout, recipe="default"), chains=16),
-    "gadabout-nuts": Peer(partial(_gadabout, recipe="nuts"), chains=16, on_request=True),
+    "gadabout": Peer(partial(_gadabout, recipe="default"), chains=(16, 64)),
+    "gadabout-nuts": Peer(partial(_gadabout, recipe="nuts"), chains=(16, 64), on_request=True),
     "blackjax": Peer(partial(_blackjax, dense=False), package="blackjax"),
     "blackjax-dense": Peer(partial(_blackjax, dense=True), package="blackjax"),
-    "blackjax-chees": Peer(partial(_blackjax_together, method="chees"), chains=64, package="blackjax"),
-    "blackjax-meads": Peer(partial(_blackjax_together, method="meads"), chains=64, package="blackjax"),
+    "blackjax-chees": Peer(partial(_blackjax_together, method="chees"), chains=(64,), package="blackjax"),
+    "blackjax-meads": Peer(partial(_blackjax_together, method="meads"), chains=(64,), package="blackjax"),
+    "blackjax-mclmc": Peer(_blackjax_mclmc, package="blackjax"),
     "numpyro": Peer(partial(_numpyro, dense=False), package="numpyro"),
     "numpyro-dense": Peer(partial(_numpyro, dense=True), package="numpyro"),
+    "numpyro-sequential": Peer(partial(_numpyro, dense=False, method="sequential"), (4,), package="numpyro"),
     "nutpie": Peer(partial(_nutpie, adaptation="diag"), package="nutpie"),
     "nutpie-low-rank": Peer(partial(_nutpie, adaptation="low_rank"), package="nutpie"),
 }

@@ -1,15 +1,22 @@
 """`gadabout.default()` beside today's samplers: effective draws per second, compilation told apart.
 
-Every peer runs as `peer_samplers` says. The seconds of a run are those from the call to all draws in memory: starts,
-warm-up and draws; what is said of the draws afterwards does not count. A run in which JAX compiles anything, as the
-first one does, and one whose plan chooses what no run before it chose, is made again with the same seed, to the same
-draws: the second time counts, and what the first took longer is compilation.
+Every peer runs as `peer_samplers` says. Runs with a seed of their own pick its number of chains, 4 or 64 where its
+users may choose, and how many draws of each make q between 4,000 and 8,000 (1,000 and 2,000 where gradients are dear),
+in two minutes at most. Then gadabout and the two best others run with fresh seeds, which are interleaved.
+
+The seconds of a run are those from the call to all draws in memory: starts, warm-up and draws; what is said of the
+draws afterwards does not count. A run in which JAX compiles anything, as the first one does, and one whose plan chooses
+what no run before it chose, is made again with the same seed, to the same draws: the second time counts, and what the
+first took longer is compilation. A run that failed counts for nothing: its R-hat is above max(1.01, 1 + 3 · chains/q),
+or a mean or a variance that is known is missed by 5 combined standard errors. One with q below `FEWEST` says little of
+its own speed: no more than `FEWEST` draws in its seconds, as which it counts.
 """
 
 import gc
+import math
 import warnings
-from collections.abc import Mapping, Sequence
-from functools import cache
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +24,8 @@ import jax
 import numpy as np
 
 from gadabout import targets
-from gadabout.benchmarks.peer_samplers import PEERS, Run
+from gadabout.benchmarks.kept import Kept
+from gadabout.benchmarks.peer_samplers import PEERS
 from gadabout.benchmarks.samplers import quality
 from gadabout.benchmarks.truth import Figures, flat, largest_difference, of_chains
 from gadabout.model import AbstractModel
@@ -27,33 +35,97 @@ TARGETS = ("neal", "caravan", "heart", "australian", "german", "ripley", "pima")
 OURS = "gadabout"
 MOST_ERRORS = 5
 """combined standard errors by which a mean or a variance may miss its true value"""
+AIM = 5_657.0
+"""of q, within a factor of √2"""
+AIMS = {"caravan": 1_414.0, "mnist-56": 1_414.0}
+FEWEST = 100.0
+MOST_SECONDS = 120.0
+"""of a run"""
+TRIALS = 4
+TUNING_SEED = 0
+FIRST_DRAWS = 250
+RIVALS = 2
 
 
 def compare(
     name: str,
     peers: Sequence[str],
-    draws: int,
     repeats: int,
     data_home: str | Path | None = None,
+    *,
     chains: int | None = None,
+    draws: int | None = None,
+    kept: Path | None = None,
 ) -> list[dict[str, Any]]:
-    """A row for each peer on one target, the fastest first; repeats, one for each seed, are interleaved.
+    """A row for each peer on one target, the fastest first.
 
-    `chains` takes the place of each peer's own number of chains.
+    Args:
+        name: of the target.
+        peers: names of `PEERS`.
+        repeats: seeds, from 1 on, of gadabout and of the two others that were best in tuning; what tuning found stands
+            in the rows of the rest, whose `repeats` is 0.
+        data_home: the folder of data files.
+        chains: of every peer; nothing is tried but that.
+        draws: of each chain of every peer. Nothing is tuned then, and all peers run with all seeds.
+        kept: a file of the runs, which are not made again.
 
-    Raises as `targets.load` does.
+    Raises as `targets.load` does, and ValueError where `kept` holds something else.
     """
+    before = Kept(kept)
     with warnings.catch_warnings(), targets.precision(name):
         warnings.simplefilter("ignore")  # whether the draws are good is in the rows
         model = targets.model(name, data_home)
-        numbers = {peer: chains or PEERS[peer].chains for peer in peers}
-        runs = {peer: PEERS[peer].prepare(model, numbers[peer], draws) for peer in peers}
-        found: dict[str, list[dict[str, Any]]] = {peer: [] for peer in peers}
+        prepare = cache(lambda peer, chains, draws: PEERS[peer].prepare(model, chains, draws))
+
+        def measure(peer, chains, draws, seed=TUNING_SEED):
+            known = {"target": name, "peer": peer, "chains": chains, "draws": draws, "seed": seed}
+            return before.row(known, lambda: _measured(model, prepare(peer, chains, draws), seed))
+
+        rows, settings = {}, {peer: (chains or PEERS[peer].usual, draws) for peer in peers}
+        if draws is None:
+            for peer in peers:
+                either = [chains] if chains else PEERS[peer].chains
+                trials = [tuned(partial(measure, peer, each), AIMS.get(name, AIM)) for each in either]
+                best = max(trials, key=lambda run: run["q_per_second"])
+                rows[peer] = summary([best]) | {"repeats": 0}
+                settings[peer] = best["chains"], best["draws"]
+        scored = {peer: [] for peer in _best(rows) or peers}
         for seed in range(1, repeats + 1):
-            for peer, run in runs.items():
-                found[peer].append(_measured(model, run, seed))
-    settings = {peer: {"target": name, "peer": peer, "chains": numbers[peer], "draws": draws} for peer in peers}
-    return ranked([{**settings[peer], **summary(found[peer])} for peer in peers])
+            for peer, runs in scored.items():
+                runs.append(measure(peer, *settings[peer], seed))
+    rows |= {peer: summary(runs) | {"repeats": repeats} for peer, runs in scored.items()}
+    told = lambda peer: dict(zip(("chains", "draws"), settings[peer], strict=True)) | rows[peer]
+    return ranked([{"target": name, "peer": peer, **told(peer)} for peer in peers])
+
+
+def tuned(measure: Callable[[int], dict[str, Any]], aim: float) -> dict[str, Any]:
+    """The run whose q is near `aim`, or as near as `TRIALS` runs come to it, of so many draws of each chain."""
+    rows = [measure(FIRST_DRAWS)]
+    while len(rows) < TRIALS and (draws := next_draws(rows, aim)) not in [row["draws"] for row in rows]:
+        rows.append(measure(draws))
+    return min(rows, key=lambda row: abs(math.log(max(row["q"], 1.0) / aim)))
+
+
+def next_draws(rows: Sequence[Mapping[str, Any]], aim: float) -> int:
+    """Draws to try after runs that are `rows`, in `MOST_SECONDS` at most: those of the last run where its q is near.
+
+    q is taken to grow as the number of draws, and seconds to grow evenly with it from what the last two runs took.
+    """
+    last = rows[-1]
+    if aim / math.sqrt(2) <= last["q"] <= aim * math.sqrt(2):
+        return last["draws"]
+    draws = last["draws"] * aim / max(last["q"], 1.0)
+    slope = last["seconds"] / last["draws"]
+    if len(rows) > 1 and rows[-2]["draws"] != last["draws"]:
+        slope = max((last["seconds"] - rows[-2]["seconds"]) / (last["draws"] - rows[-2]["draws"]), 0.1 * slope)
+    affordable = last["draws"] + (MOST_SECONDS - last["seconds"]) / slope
+    return max(round(min(draws, affordable)), 10)
+
+
+def _best(rows: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """Of tuned peers: gadabout, and the best others."""
+    others = sorted((peer for peer in rows if peer != OURS), key=lambda peer: -rows[peer]["q_per_second"])
+    return [peer for peer in rows if peer == OURS or peer in others[:RIVALS]]
 
 
 @cache
@@ -69,7 +141,7 @@ def compilations() -> list[str]:
     return seen
 
 
-def _measured(model: AbstractModel, run: Run, seed: int) -> dict[str, Any]:
+def _measured(model: AbstractModel, run: Any, seed: int) -> dict[str, Any]:
     gc.collect()  # each starts with the memory of earlier runs given back
     before = len(compilations())
     drawn, first = run(seed)
@@ -78,21 +150,26 @@ def _measured(model: AbstractModel, run: Run, seed: int) -> dict[str, Any]:
         drawn, seconds = run(seed)
     q, rhat_max = quality(drawn)
     q = q if np.isfinite(q) else 0.0
+    figures = {"q": q, "rhat_max": rhat_max, "right": right(model, drawn)}
     return {
-        "seed": seed,
         "seconds": seconds,
         "compile_seconds": max(0.0, first - seconds),
-        "q": q,
-        "q_per_second": q / seconds,
-        "rhat_max": rhat_max,
-        "right": right(model, drawn),
+        **figures,
+        "q_per_second": 0.0 if failed(figures, len(drawn)) else max(q, FEWEST) / seconds,
     }
+
+
+def failed(run: Mapping[str, Any], chains: int) -> bool:
+    """Whether the draws of a run are not to be used: chains differ, or a known figure is missed."""
+    differ = run["rhat_max"] is not None and run["rhat_max"] > max(1.01, 1 + 3 * chains / max(run["q"], 1e-9))
+    return bool(differ or run["right"] is False)
 
 
 def summary(runs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """A peer's figures: medians over runs, the range of q per second, the worst R-hat, and the runs themselves.
 
-    `compile_seconds` is the largest of any run; `right` is None where no truth is known.
+    `compile_seconds` is the largest of any run; `right` is None where no truth is known; `failures` are the runs that
+    count for nothing.
     """
     seconds, q, speed, r_hat = ([run[key] for run in runs] for key in ("seconds", "q", "q_per_second", "rhat_max"))
     verdicts = [run["right"] for run in runs]
@@ -104,6 +181,7 @@ def summary(runs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         "compile_seconds": max(run["compile_seconds"] for run in runs),
         "rhat_max": None if None in r_hat else float(np.max(r_hat)),
         "right": None if None in verdicts else all(verdicts),
+        "failures": sum(each == 0 for each in speed),
         "runs": list(runs),
     }
 
@@ -111,24 +189,20 @@ def summary(runs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 def ranked(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Rows of one target, the fastest first, with `ratio`: their q per second over that of the best other sampler.
 
-    Others are those of other programs; one that is wrong is no measure. None where there is none.
+    Others are those of other programs that ran with fresh seeds. None where there is none.
     """
-    others = [row["q_per_second"] for row in rows if not row["peer"].startswith(OURS) and row["right"] is not False]
+    others = [row["q_per_second"] for row in rows if not row["peer"].startswith(OURS) and row["repeats"]]
     best = max(others, default=0.0)
     rows = [{**row, "ratio": row["q_per_second"] / best if best else None} for row in rows]
     return sorted(rows, key=lambda row: -row["q_per_second"])
 
 
 def overall(rows: Sequence[Mapping[str, Any]]) -> tuple[float | None, int, list[str]]:
-    """Of rows of all targets: the geometric mean of gadabout's ratios, of how many, and where gadabout is wrong.
-
-    Targets where it is wrong are no part of the mean, which is None where nothing is.
-    """
+    """Of rows of all targets: the geometric mean of gadabout's ratios, of how many, and where a run of it failed."""
     ours = [row for row in rows if row["peer"] == OURS and row["ratio"] is not None]
-    ratios = [row["ratio"] for row in ours if row["right"] is not False]
-    wrong = [row["target"] for row in ours if row["right"] is False]
+    ratios, failing = [row["ratio"] for row in ours], [row["target"] for row in ours if row["failures"]]
     with np.errstate(divide="ignore"):  # a ratio of nought makes a mean of nought
-        return float(np.exp(np.mean(np.log(ratios)))) if ratios else None, len(ratios), wrong
+        return float(np.exp(np.mean(np.log(ratios)))) if ratios else None, len(ratios), failing
 
 
 def right(model: AbstractModel, drawn: np.ndarray) -> bool | None:

@@ -6,11 +6,11 @@ chains/ESS). A run that is not is flagged where a finding with a figure names ev
 `MOST_NAMED` names, which say how many more there are, name them all.
 """
 
-import json
 import time
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import date
+from functools import cache, partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,6 +19,7 @@ import numpy as np
 
 from gadabout.api import sample
 from gadabout.api.verdict import names_of
+from gadabout.benchmarks.kept import Kept
 from gadabout.benchmarks.peers import MOST_ERRORS
 from gadabout.benchmarks.truth import Figures, differences, flat, of_chains
 from gadabout.findings import MOST_NAMED
@@ -35,24 +36,16 @@ OUTCOMES = (RIGHT, FLAGGED, WRONG, UNKNOWN)
 def runs(targets: Sequence[str], seeds: Sequence[int], kept: Path | None = None) -> Iterator[dict[str, Any]]:
     """A row for each target and seed. Rows that `kept` holds are not made again, new ones are added to it.
 
-    Raises ValueError for an unknown target.
+    Raises ValueError for an unknown target, and where `kept` holds something else.
     """
     unknown = [name for name in targets if name not in wild.BUILDERS]
     if unknown:
         raise ValueError(f"target {unknown[0]!r} is not one of the wild set: {', '.join(wild.BUILDERS)}")
-    lines = kept.read_text().splitlines() if kept is not None and kept.exists() else []
-    before = {(row["target"], row["seed"]): row for row in map(json.loads, lines)}
+    before = Kept(kept)
     for name in targets:
-        model = None
+        load = cache(partial(wild.load, name))  # seeds share their programs
         for seed in seeds:
-            row = before.get((name, seed))
-            if row is None:
-                model = model or wild.load(name)  # seeds share their programs
-                row = run(model, seed)
-                if kept is not None:
-                    with kept.open("a") as file:
-                        file.write(json.dumps(row) + "\n")
-            yield row
+            yield before.row({"target": name, "seed": seed}, lambda load=load, seed=seed: run(load(), seed))
 
 
 def run(model: Model, seed: int) -> dict[str, Any]:

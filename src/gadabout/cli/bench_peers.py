@@ -5,9 +5,9 @@ from typing import Annotated, Any
 import typer
 
 from gadabout.cli.counts import whole
-from gadabout.cli.destinations import JsonFile
+from gadabout.cli.destinations import RowsFile, check_file
 from gadabout.cli.errors import CliError
-from gadabout.cli.measurements import DataHome, in_float64, save, show_table
+from gadabout.cli.measurements import DataHome, in_float64, show_table
 
 
 def peers(
@@ -25,56 +25,62 @@ def peers(
             parser=whole("--chains", 2),
             metavar="N",
             help="Chains of every peer.",
-            show_default="16 of gadabout, 64 of ChEES and MEADS, 4 of the others",
+            show_default="tuned, 4 or 64; 16 or 64 of gadabout, 64 of ChEES and MEADS",
         ),
     ] = None,
     draws: Annotated[
-        int, typer.Option(parser=whole("--draws", 4), metavar="N", help="Draws kept of each chain.")
-    ] = 1_000,
-    repeats: Annotated[int, typer.Option(parser=whole("--repeats", 1), metavar="N", help="Repeats, interleaved.")] = 5,
+        int | None,
+        typer.Option(
+            parser=whole("--draws", 4),
+            metavar="N",
+            help="Draws kept of each chain of every peer.",
+            show_default="tuned",
+        ),
+    ] = None,
+    repeats: Annotated[int, typer.Option(parser=whole("--repeats", 1), metavar="N", help="Repeats, interleaved.")] = 3,
     cold: Annotated[
         bool, typer.Option("--cold", help="Also seconds from the start of a process to q = 1,000, compilation counted.")
     ] = False,
     data_home: DataHome = None,
-    json_file: JsonFile = None,
+    json_file: RowsFile = None,
 ) -> None:
     """The default beside BlackJAX, NumPyro and nutpie: q, the smallest of bulk ESS and ESS of (x - mean)^2, per second.
 
-    q per second counts warm-up and draws, compilation apart; its ratio is to the best of the other programs. "wrong"
-    stands where a known mean or variance is missed by 5 standard errors. The packages come with `pip install
-    "gadabout[peers]"`.
+    Runs with a seed of their own pick each peer's chains and draws, so that q is 4,000 to 8,000; then gadabout and the
+    two best others run with fresh seeds. q per second counts warm-up and draws, compilation apart; its ratio is to the
+    best of the other programs. Runs whose chains differ, or that miss a known mean or variance by 5 standard errors,
+    count for nothing. The packages come with `pip install "gadabout[peers]"`.
     """
-    in_float64(json_file)
+    if json_file is not None:
+        check_file("--json", json_file)
+    in_float64(None)
     from gadabout.benchmarks.peer_cold import cold as measure_cold
     from gadabout.benchmarks.peer_samplers import choose
     from gadabout.benchmarks.peers import TARGETS, compare
     from gadabout.cli.progress import working
 
-    rows, cold_rows = [], []
+    rows = []
     try:
         names, lacking = choose(peer or [])
         if lacking:
             print(f'left out, not installed: {", ".join(lacking)}; pip install "gadabout[peers]"')
         for name in targets or TARGETS:
             with working(f"peers on {name}", True):
-                found = compare(name, names, draws, repeats, data_home, chains)
+                found = compare(name, names, repeats, data_home, chains=chains, draws=draws, kept=json_file)
             _show(name, found, repeats)
             rows += found
             if cold:
                 with working(f"peers on {name}, from the start of a process", True):
-                    cold_rows += (slow := measure_cold(found, repeats, data_home))
-                _show_cold(name, slow, repeats)
+                    cold_rows = measure_cold([row for row in found if row["repeats"]], repeats, data_home, json_file)
+                _show_cold(name, cold_rows, repeats)
     except (ValueError, RuntimeError, ImportError, OSError) as error:
         raise CliError(str(error)) from error
-    finally:
-        if rows:  # those of the targets before a failure too
-            save([*rows, *cold_rows], json_file)
     _show_overall(rows)
 
 
 def _show(name: str, rows: list[dict[str, Any]], repeats: int) -> None:
-    headings = ("peer", "q", "q/s (range)", "ratio", "compile s", "run s", "R-hat")
-    title = f"{name}: {rows[0]['draws']} draws of each chain, warm-up counted, median of {repeats}"
+    headings = ("peer", "chains × draws", "q", "q/s (range)", "ratio", "compile s", "run s", "R-hat")
+    title = f"{name}: warm-up counted, median of {repeats}; without a range, of the tuning seed alone"
     show_table(title, headings, map(_cells, rows))
 
 
@@ -83,12 +89,13 @@ def _cells(row: dict[str, Any]) -> tuple[str, ...]:
     r_hat = "" if row["rhat_max"] is None else f"{row['rhat_max']:.3f}"
     return (
         row["peer"],
+        f"{row['chains']} × {row['draws']:,}",
         f"{row['q']:,.0f}",
-        f"{_short(row['q_per_second'])} ({_short(low)}–{_short(high)})",
-        "" if row["ratio"] is None else f"{row['ratio']:.2f}",
+        _short(row["q_per_second"]) + (f" ({_short(low)}–{_short(high)})" if row["repeats"] else ""),
+        f"{row['ratio']:.2f}" if row["ratio"] is not None and row["repeats"] else "",
         f"{row['compile_seconds']:.1f}",
         f"{row['seconds']:.2f}",
-        f"{r_hat} wrong" if row["right"] is False else r_hat,
+        f"{r_hat}{' wrong' if row['right'] is False else ''}{' failed' if row['failures'] else ''}",
     )
 
 
@@ -114,8 +121,8 @@ def _cold_cells(row: dict[str, Any]) -> tuple[str, ...]:
 def _show_overall(rows: list[dict[str, Any]]) -> None:
     from gadabout.benchmarks.peers import overall
 
-    mean, count, wrong = overall(rows)
+    mean, count, failing = overall(rows)
     if mean is not None:
         print(f"gadabout's q/s over the best peer's, geometric mean (targets: {count}): {mean:.2f}")
-    if wrong:
-        print(f"gadabout is wrong, and left out of the mean, on: {', '.join(wrong)}")
+    if failing:
+        print(f"a run of gadabout failed, and counts for nothing, on: {', '.join(failing)}")

@@ -1,12 +1,11 @@
 """`gadabout bench wild`: the default on the wild set, right or flagged."""
 
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from gadabout.cli.counts import whole
-from gadabout.cli.destinations import check_file
+from gadabout.cli.destinations import RowsFile, check_file
 from gadabout.cli.errors import CliError
 from gadabout.cli.measurements import in_float64, show_table
 
@@ -16,10 +15,7 @@ def wild(
         list[str] | None, typer.Argument(metavar="[TARGET]…", help="Names of the wild set; all 24 if none.")
     ] = None,
     seeds: Annotated[str, typer.Option(metavar="K|A,B,…", help="How many seeds from 0 on, or which.")] = "3",
-    json_file: Annotated[
-        Path | None,
-        typer.Option("--json", metavar="FILE", help="Keep each run's figures, a line of JSON each, and go on from it."),
-    ] = None,
+    json_file: RowsFile = None,
 ) -> None:
     """The default on the wild set: right by its truth, flagged, or wrong without a word.
 

@@ -15,6 +15,11 @@ from gadabout.files import STANDARD_OUTPUT, check_replaceable, write_json
 PLOT_SUFFIXES = (".png", ".pdf", ".svg")
 JsonFile = Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Save the figures as JSON.")]
 """the option of commands that measure or report"""
+RowsFile = Annotated[
+    Path | None,
+    typer.Option("--json", metavar="FILE", help="Keep each run's figures, a line of JSON each, and go on from it."),
+]
+"""the option of commands that measure for hours"""
 
 
 def check_file(option: str, path: Path) -> None:
