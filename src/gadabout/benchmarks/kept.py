@@ -25,7 +25,9 @@ class Kept:
             except json.JSONDecodeError:
                 row = None
             if not isinstance(row, dict):
-                raise ValueError(f"line {i} of {path} is not a row of a benchmark; remove the line, or name another file")
+                raise ValueError(
+                    f"line {i} of {path} is not a row of a benchmark; remove the line, or name another file"
+                )
             self.rows.append(row)
 
     def row(self, known: Mapping[str, Any], make: Callable[[], Mapping[str, Any]]) -> dict[str, Any]:

@@ -209,8 +209,8 @@ def _nutpie(model: AbstractModel, chains: int, draws: int, *, adaptation: str) -
     return _clocked(lambda seed: nutpie.sample(made, seed=seed, **settings).posterior["x"].values)
 
 
-def _compiled(whole: Callable[[Any], Array]) -> Run:
-    """A run of a function of a key, one program."""
+def _compiled(whole: Callable[[Any], Any]) -> Run:
+    """A run of a function of a key that gives an array of draws, one program."""
     program = jax.jit(whole)
     return _clocked(lambda seed: np.asarray(program(jax.random.key(seed))))
 

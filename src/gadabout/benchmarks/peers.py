@@ -81,12 +81,19 @@ def compare(
             known = {"target": name, "peer": peer, "chains": chains, "draws": draws, "seed": seed}
             return before.row(known, lambda: _measured(model, prepare(peer, chains, draws), seed))
 
-        rows, settings = {}, {peer: (chains or PEERS[peer].usual, draws) for peer in peers}
+        rows, trials, settings = (
+            {},
+            {peer: [] for peer in peers},
+            {peer: (chains or PEERS[peer].usual, draws) for peer in peers},
+        )
         if draws is None:
+            aim = AIMS.get(name, AIM)
             for peer in peers:
-                either = [chains] if chains else PEERS[peer].chains
-                trials = [tuned(partial(measure, peer, each), AIMS.get(name, AIM)) for each in either]
-                best = max(trials, key=lambda run: run["q_per_second"])
+                for each in [chains] if chains else PEERS[peer].chains:
+                    trials[peer] += tuned(partial(measure, peer, each), aim)
+                best = max(
+                    trials[peer], key=lambda run: (near(run, aim) and run["q_per_second"] > 0, run["q_per_second"])
+                )
                 rows[peer] = summary([best]) | {"repeats": 0}
                 settings[peer] = best["chains"], best["draws"]
         scored = {peer: [] for peer in _best(rows) or peers}
@@ -94,16 +101,21 @@ def compare(
             for peer, runs in scored.items():
                 runs.append(measure(peer, *settings[peer], seed))
     rows |= {peer: summary(runs) | {"repeats": repeats} for peer, runs in scored.items()}
-    told = lambda peer: dict(zip(("chains", "draws"), settings[peer], strict=True)) | rows[peer]
+    told = lambda peer: {"chains": settings[peer][0], "draws": settings[peer][1], "trials": trials[peer], **rows[peer]}
     return ranked([{"target": name, "peer": peer, **told(peer)} for peer in peers])
 
 
-def tuned(measure: Callable[[int], dict[str, Any]], aim: float) -> dict[str, Any]:
-    """The run whose q is near `aim`, or as near as `TRIALS` runs come to it, of so many draws of each chain."""
+def tuned(measure: Callable[[int], dict[str, Any]], aim: float) -> list[dict[str, Any]]:
+    """Runs of so many draws of each chain, `TRIALS` at most, the last of which has q near the aim if it can be had."""
     rows = [measure(FIRST_DRAWS)]
     while len(rows) < TRIALS and (draws := next_draws(rows, aim)) not in [row["draws"] for row in rows]:
         rows.append(measure(draws))
-    return min(rows, key=lambda row: abs(math.log(max(row["q"], 1.0) / aim)))
+    return rows
+
+
+def near(run: Mapping[str, Any], aim: float) -> bool:
+    """Whether q is within a factor of √2 of the aim."""
+    return aim / math.sqrt(2) <= run["q"] <= aim * math.sqrt(2)
 
 
 def next_draws(rows: Sequence[Mapping[str, Any]], aim: float) -> int:
@@ -112,7 +124,7 @@ def next_draws(rows: Sequence[Mapping[str, Any]], aim: float) -> int:
     q is taken to grow as the number of draws, and seconds to grow evenly with it from what the last two runs took.
     """
     last = rows[-1]
-    if aim / math.sqrt(2) <= last["q"] <= aim * math.sqrt(2):
+    if near(last, aim):
         return last["draws"]
     draws = last["draws"] * aim / max(last["q"], 1.0)
     slope = last["seconds"] / last["draws"]

@@ -1,11 +1,12 @@
 """`gadabout bench peers`: the default beside today's samplers."""
 
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from gadabout.cli.counts import whole
-from gadabout.cli.destinations import RowsFile, check_file
+from gadabout.cli.destinations import RowsFile, check_file, check_plot, writing
 from gadabout.cli.errors import CliError
 from gadabout.cli.measurements import DataHome, in_float64, show_table
 
@@ -43,6 +44,9 @@ def peers(
     ] = False,
     data_home: DataHome = None,
     json_file: RowsFile = None,
+    plot: Annotated[
+        Path | None, typer.Option(metavar="PATH", help="Save a figure of q against seconds: .png, .pdf or .svg.")
+    ] = None,
 ) -> None:
     """The default beside BlackJAX, NumPyro and nutpie: q, the smallest of bulk ESS and ESS of (x - mean)^2, per second.
 
@@ -53,6 +57,8 @@ def peers(
     """
     if json_file is not None:
         check_file("--json", json_file)
+    if plot is not None:
+        check_plot(plot)
     in_float64(None)
     from gadabout.benchmarks.peer_cold import cold as measure_cold
     from gadabout.benchmarks.peer_samplers import choose
@@ -76,6 +82,11 @@ def peers(
     except (ValueError, RuntimeError, ImportError, OSError) as error:
         raise CliError(str(error)) from error
     _show_overall(rows)
+    if plot is not None:
+        from gadabout.benchmarks.peer_picture import draw
+
+        with writing(plot):
+            draw(rows, plot)
 
 
 def _show(name: str, rows: list[dict[str, Any]], repeats: int) -> None:
