@@ -28,5 +28,5 @@ def test_a_row_is_made_once(tmp_path):
 def test_what_is_not_a_row_is_refused(tmp_path, line):
     path = tmp_path / "rows.jsonl"
     path.write_text(f'{{"target": "a"}}\n{line}\n')
-    with pytest.raises(ValueError, match=r"line 2 of .*rows.jsonl is no row of a benchmark"):
+    with pytest.raises(ValueError, match=r"line 2 of .*rows.jsonl is not a row of a benchmark"):
         Kept(path)

@@ -172,6 +172,7 @@ def test_draws_that_are_enough():
 
 def test_right_by_a_known_covariance():
     model = targets.load("correlated-2d")
+    assert model.covariance is not None
     rng = np.random.default_rng(0)
     drawn = rng.multivariate_normal(np.zeros(2), model.covariance, (4, 1_000))
     assert peers.right(model, drawn) is True
