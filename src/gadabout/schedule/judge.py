@@ -16,6 +16,8 @@ from gadabout.schedule.stages import AbstractStage
 
 MOVES = ("sturdy", "local", "independence", "independence-diagonal")
 LARGEST_PARETO_K = 0.5
+LEAST_EFFICIENCY = 0.05
+"""of an independence proposal: with less, chains stay where they are for longer than a period of 32 moves"""
 GRADIENT, VALUE, TURN = 1.0, 0.5, 0.5
 """what one evaluation costs in a batch, and what a move costs beside it that has to wait for the one before"""
 FEWEST = 1_600
@@ -34,7 +36,8 @@ class Judge(AbstractStage):
     (`started_anew` in the evidence names them). There is doubt, hence the first way, where one trajectory in a thousand
     diverges, a chain accepts less than half of what the median chain accepts, or an R-hat is above 1.1. The third is
     taken where it promises more independent draws for its cost than the second (by `independence_efficiency` and
-    `score`, and a fixed table of costs, never by the clock), if the Pareto k̂ of its importance weights is below 0.5.
+    `score`, and a fixed table of costs, never by the clock), if the Pareto k̂ of its importance weights is below 0.5, and
+    a proposal is worth a twentieth of an independent draw.
 
     Args:
         sampler: what was learned in the stage before.
@@ -175,7 +178,7 @@ def decide(evidence: Mapping[str, Any]) -> str:
     if evidence["doubt"]:
         return "sturdy"
     local = evidence["efficiency"] / (TURN + GRADIENT * evidence["gradients"])
-    fits = evidence.get("pareto_k", 1.0) < LARGEST_PARETO_K
+    fits = evidence.get("pareto_k", 1.0) < LARGEST_PARETO_K and evidence["independence_efficiency"] > LEAST_EFFICIENCY
     return "independence" if fits and evidence["independence_efficiency"] / VALUE > local else "local"
 
 
