@@ -174,7 +174,7 @@ class Model(AbstractModel):
     def laid_out(self, layout):
         model = super().laid_out(replace(layout, transforms=self.transforms))
         model._written = {}
-        one = jax.ShapeDtypeStruct((1, layout.dim), jnp.zeros(0).dtype)
+        one = jax.ShapeDtypeStruct((1, layout.dim), jnp.result_type(float))
         constrained, more = jax.eval_shape(model.constrain, one), jax.eval_shape(model.outputs, one)
         groups = {"posterior": constrained, "log_likelihood": more.get("log_likelihood"), "more": more.get("posterior")}
         shapes = {path[-1].key: leaf.shape[1:] for path, leaf in jax.tree_util.tree_leaves_with_path(groups)}

@@ -46,7 +46,7 @@ def flat_shape(name: str, transform: Any, shape: tuple[int, ...]) -> tuple[int, 
     """The shape of the free numbers behind a variable; raises ValueError for a shape that it cannot have."""
     if transform is None:
         return tuple(shape)
-    like = jax.ShapeDtypeStruct(tuple(shape), jnp.zeros(0).dtype)
+    like = jax.ShapeDtypeStruct(tuple(shape), jnp.result_type(float))
     try:
         flat = tuple(transform.inverse_shape(tuple(shape)))
         there = jax.eval_shape(transform, jax.ShapeDtypeStruct(flat, like.dtype)).shape

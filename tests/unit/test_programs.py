@@ -73,11 +73,22 @@ def test_the_first_programs_of_a_run_are_foreseen(monkeypatch):
         lowered.append(self.function.__name__)
         return lower(self, *arguments)
 
+    programs.forget()  # what other tests had compiled
     monkeypatch.setattr(Program, "lower", listen)
     density = lambda x: -0.5 * jnp.sum(x**2)
     plan = gad.default(move="split-hmc")
     gad.sample(density, jnp.zeros(3), sampler=plan, num_warmup=60, num_draws=200, progress=False)
     assert sorted(lowered) == ["_advance", "_advance", "end_window", "land", "send_out"]
+
+
+def test_what_was_told_before_is_known_until_programs_are_forgotten():
+    programs.forget()
+    kind = (jnp.ones(3), "pooled", 4)
+    assert [programs.told_before(*kind), programs.told_before(*kind)] == [False, True]
+    assert not programs.told_before(jnp.ones(4), "pooled", 4)
+    assert [programs.told_before([{}], set()), programs.told_before([{}], set())] == [False, False]  # has no form
+    programs.forget()
+    assert not programs.told_before(*kind)
 
 
 def heard(work):

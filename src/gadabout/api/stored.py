@@ -80,7 +80,7 @@ def begin(
     assert model.layout is not None
     manifest = Manifest(
         {name: version(name) for name in PACKAGES},
-        str(jnp.zeros(0).dtype),
+        str(jnp.result_type(float)),
         seed,
         settings_as_told(settings) | {"record": None if record is None else sorted(record)},
         layout_to_json(model.layout),
@@ -118,7 +118,7 @@ def manifest_of(path: Path) -> Manifest:
 
 def check_here(manifest: Manifest) -> None:
     """Raises StoreError where JAX is set to another float type; warns of other versions."""
-    here = str(jnp.zeros(0).dtype)
+    here = str(jnp.result_type(float))
     if manifest.float_type != here:
         wanted = manifest.float_type == "float64"
         raise StoreError(

@@ -39,8 +39,19 @@ def judged_rows(rows: np.ndarray) -> Judged:
     bulk, *tails = (_ess(z), *(_ess(split((rows <= q[:, None, None]).astype(float))) for q in quantiles))
     tail = np.minimum(*(both for both, _ in tails))
     within = np.minimum.reduce([bulk[1], *(own for _, own in tails)])
+    return Judged(bulk[0], tail, within, _rhat_of_both(halves, z))
+
+
+def rhat_rows(rows: np.ndarray) -> np.ndarray:
+    """R-hat alone, as in `judged_rows`, at a third of the cost."""
+    halves = split(rows)
+    return _rhat_of_both(halves, normal_scores(halves))
+
+
+def _rhat_of_both(halves: np.ndarray, z: np.ndarray) -> np.ndarray:
+    """The larger R-hat of ranks, whose scores are z, and of ranks of distances from the median."""
     folded = np.abs(halves - np.median(halves, axis=(1, 2), keepdims=True))
-    return Judged(bulk[0], tail, within, np.fmax(_rhat(z), _rhat(normal_scores(folded))))
+    return np.fmax(_rhat(z), _rhat(normal_scores(folded)))
 
 
 def ess_of_mean(rows: np.ndarray) -> np.ndarray:

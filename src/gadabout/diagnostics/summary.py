@@ -5,7 +5,7 @@ from collections.abc import Callable
 import numpy as np
 
 from gadabout.diagnostics.initial_monotone import MIN_DRAWS, check_draws, initial_monotone_ess
-from gadabout.diagnostics.split_ranks import Judged, ess_of_mean, judged_rows
+from gadabout.diagnostics.split_ranks import Judged, ess_of_mean, judged_rows, rhat_rows
 
 MOST_JUDGED = 100_000
 """draws of each chain that are judged, evenly spaced"""
@@ -57,7 +57,12 @@ def rhat(draws: np.ndarray) -> np.ndarray:
     than 4 draws, a coordinate that is constant over all chains, and where a draw is not finite.
     """
     draws = check_draws(draws)
-    return judged(draws).rhat if len(draws) > 1 else np.full(draws.shape[2], np.nan)
+    return rhat_of_halves(draws) if len(draws) > 1 else np.full(draws.shape[2], np.nan)
+
+
+def rhat_of_halves(draws: np.ndarray) -> np.ndarray:
+    """R-hat as in `judged`: as in `rhat`, and of a single chain that of its two halves."""
+    return _by_coordinate(draws, lambda rows: (rhat_rows(rows),), (np.nan,))[0]
 
 
 def spread(values: np.ndarray) -> dict[str, float]:

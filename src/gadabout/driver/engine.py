@@ -16,7 +16,7 @@ from gadabout.driver import aside, loop, processes
 from gadabout.driver.checkpoint import Account, Checkpoint, CheckpointError, Cursor, take
 from gadabout.driver.ending import Completed, Ending, Failed, Interrupted, Satisfied
 from gadabout.driver.pipeline import Pipeline, Settings
-from gadabout.driver.programs import blank, import_ahead, ready
+from gadabout.driver.programs import blank, import_ahead, ready, told_before
 from gadabout.driver.progress import Progress
 from gadabout.driver.records import Records
 from gadabout.driver.search import Starts
@@ -207,6 +207,8 @@ class Engine(Services):
         several = self.settings.mesh is not None or self.pipeline.feed is not None
         if several or not isinstance(stages[first], Learn | Draw):
             return
+        if told_before(self.target, self.plan, self.settings.num_chains, self.learned is None):
+            return  # most likely all of them are known; what is not is compiled where it is needed
         try:
             for stage in stages[:first]:
                 if isinstance(stage, Descend) and self.learned is None:

@@ -131,7 +131,7 @@ class Pipeline:
         if chunk is not None:
             awaited((chunk.buffer, chunk.tally))
             elapsed = time.perf_counter() - chunk.sent
-            longest = max(1, min(4 * self.account.chunk, int(chunk.length * SECONDS_PER_CHUNK / elapsed)))
+            longest = max(1, min(8 * self.account.chunk, int(chunk.length * SECONDS_PER_CHUNK / elapsed)))
             self.account = replace(self.account, chunk=longest)
 
     def store(self) -> None:
@@ -231,5 +231,5 @@ def awaited(tree: PyTree) -> None:
     pause = 1e-4
     while not all(leaf.is_ready() for leaf in jax.tree.leaves(tree)):
         time.sleep(pause)
-        pause = min(1.5 * pause, 5e-3)
+        pause = min(1.15 * pause, 5e-3)  # the last one is a seventh of the wait at most
     jax.block_until_ready(tree)  # raises what the program raised

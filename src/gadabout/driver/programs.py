@@ -24,6 +24,7 @@ MOST_KEPT = 256
 """results that `shapes_of` keeps, and `Program.ahead`"""
 _shapes: dict[Any, Any] = {}
 _compiling: dict[Any, Future] = {}
+_told: set[Any] = set()
 TRANSCENDENTAL = 10.0
 """operations that an exponential or a logarithm is counted for"""
 LONG_WARMUP = 5_000
@@ -96,6 +97,20 @@ def forget() -> None:
     jax.clear_caches()
     _shapes.clear()
     _compiling.clear()
+    _told.clear()
+
+
+def told_before(*kind: Any) -> bool:
+    """Whether this was asked of the same `form_of` before, since programs were forgotten; False if it has no form."""
+    form = form_of(kind)
+    try:
+        before = form in _told
+    except TypeError:  # something in it cannot be hashed
+        return False
+    if len(_told) >= MOST_KEPT:
+        _told.clear()
+    _told.add(form)
+    return before
 
 
 def program(function: Callable | None = None, *, donate: Any = "none") -> Any:

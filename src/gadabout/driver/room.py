@@ -29,8 +29,8 @@ UNSEEN = "use fewer chains, or name a sampler that learns scales alone, such as 
 
 def check_plan(services: "Services") -> None:
     """Raises MemoryError where the chains, a sampler's own matrices, or a look need more than the machine has."""
-    n, size, chains = services.starts.layout.dim, jnp.zeros(0).dtype.itemsize, services.settings.num_chains
-    for sampler in services.plan.samplers:
+    n, size, chains = services.starts.layout.dim, jnp.result_type(float).itemsize, services.settings.num_chains
+    for sampler in {id(sampler): sampler for sampler in services.plan.samplers}.values():
         check_memory(COPIES * _own(sampler, n), 1, f"the matrices of {sampler.name} on {n:,} coordinates", SMALLER)
     check_memory(COPIES * n * size, chains, f"num_chains = {chains:,} chains", "use fewer chains")
     for stage in services.plan.stages:
@@ -42,7 +42,7 @@ def check_plan(services: "Services") -> None:
 def needed(services: "Services") -> tuple[int, int]:
     """Bytes of all that is kept of the run, about, and of memory that it takes beside."""
     n, settings, records = services.starts.layout.dim, services.settings, services.records
-    one = jax.ShapeDtypeStruct((settings.num_chains, n), jnp.zeros(0).dtype)
+    one = jax.ShapeDtypeStruct((settings.num_chains, n), jnp.result_type(float))
     size = lambda tree: sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(tree))
     statistics = STATISTICS * settings.num_chains
     draw = size(jax.eval_shape(lambda x: (records.model.constrain(x), records.model.outputs(x)), one))
@@ -59,4 +59,4 @@ def needed(services: "Services") -> tuple[int, int]:
 def _own(sampler: Sampler, n: int) -> int:
     """Bytes of a sampler's own arrays."""
     kernel = eqx.filter(shapes_of(Sampler.kernel, sampler, n), lambda leaf: hasattr(leaf, "size"))
-    return sum(leaf.size * jnp.zeros(0).dtype.itemsize for leaf in jax.tree.leaves(kernel))
+    return jnp.result_type(float).itemsize * sum(leaf.size for leaf in jax.tree.leaves(kernel))

@@ -58,7 +58,7 @@ def find_start(
 def check_density(target: Target, n: int) -> None:
     """Raises TypeError or ValueError, as `find_start` does, where the log density cannot be evaluated in JAX."""
     try:
-        eqx.filter_eval_shape(target.log_density, jax.ShapeDtypeStruct((n,), jnp.zeros(0).dtype))
+        eqx.filter_eval_shape(target.log_density, jax.ShapeDtypeStruct((n,), jnp.result_type(float)))
     except LogDensityError:
         raise
     except Exception as error:
@@ -89,7 +89,7 @@ def _explained(error: Exception, target: Target, n: int, order: int, position: s
 
 def _works(target: Target, n: int, order: int) -> bool:
     try:
-        eqx.filter_eval_shape(target.at, jax.ShapeDtypeStruct((n,), jnp.zeros(0).dtype), order)
+        eqx.filter_eval_shape(target.at, jax.ShapeDtypeStruct((n,), jnp.result_type(float)), order)
     except Exception:
         return False
     return True

@@ -112,7 +112,7 @@ class Services:
     def _goes_on(self, sampler: Sampler, warm: Warm) -> bool:
         """Whether the state handed over is that of the same kind of sampler, whichever factor "auto" came to mean."""
         n, own = self.starts.layout.dim, warm.learned
-        positions = jax.ShapeDtypeStruct((self.settings.num_chains, n), jnp.zeros(0).dtype)
+        positions = jax.ShapeDtypeStruct((self.settings.num_chains, n), jnp.result_type(float))
         for learned in (own, shapes_of(_round, n, "dense")):
             fresh = replace(warm, positions=positions, learned=learned, pools=None)
             run = shapes_of(loop.start, sampler, self.target, fresh, self.settings.pooled)
@@ -210,7 +210,7 @@ class Services:
 
     def offered(self) -> set[str]:
         """The names of all that the plan's iterations can record."""
-        positions = jax.ShapeDtypeStruct((self.settings.num_chains, self.starts.layout.dim), jnp.zeros(0).dtype)
+        positions = jax.ShapeDtypeStruct((self.settings.num_chains, self.starts.layout.dim), jnp.result_type(float))
         warm, names = replace(self.first(), positions=positions), set()
         for sampler in self.plan.samplers:
             run = shapes_of(loop.start, sampler, self.target, warm, self.settings.pooled)
@@ -242,12 +242,12 @@ class Skeleton(Services):
 
     def search(self, warm):
         shape = (self.settings.num_chains, self.starts.layout.dim)
-        return replace(warm, positions=jax.ShapeDtypeStruct(shape, jnp.zeros(0).dtype))
+        return replace(warm, positions=jax.ShapeDtypeStruct(shape, jnp.result_type(float)))
 
     def descend(self, warm, factor):
         n, kind = self.starts.layout.dim, self._kind(factor)
         shape = (self.settings.num_chains, n)
-        positions = jax.ShapeDtypeStruct(shape, jnp.zeros(0).dtype) if warm.positions is None else warm.positions
+        positions = jax.ShapeDtypeStruct(shape, jnp.result_type(float)) if warm.positions is None else warm.positions
         learned = shapes_of(_round, n, kind)
         return replace(warm, positions=positions, learned=learned)
 

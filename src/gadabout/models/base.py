@@ -27,7 +27,7 @@ class Uniform:
 
     def __call__(self, key: Key[Array, ""]) -> dict[str, Float[Array, "..."]]:
         keys = jax.random.split(key, len(self.shapes))
-        draw = lambda key, shape: jax.random.uniform(key, shape, jnp.zeros(0).dtype, -self.radius, self.radius)
+        draw = lambda key, shape: jax.random.uniform(key, shape, jnp.result_type(float), -self.radius, self.radius)
         return {name: draw(each, shape) for each, (name, shape) in zip(keys, self.shapes, strict=True)}
 
 
@@ -54,7 +54,7 @@ class AbstractForeign(AbstractModel):
         named: tuple[Any, Any] = (None, None),
     ):
         self.name = name
-        names, dtype = tuple(free), np.dtype(jnp.zeros(0).dtype)
+        names, dtype = tuple(free), np.dtype(jnp.result_type(float))
         reshaped = tuple(name for name in names if free[name] != shapes[name])
         self.layout = Layout(names, tuple(free.values()), (dtype,) * len(names), reshaped=reshaped)
         self.start = Uniform(tuple(free.items()))

@@ -56,11 +56,11 @@ def pymc(
 @contextmanager
 def _precision_kept():
     """PyTensor sets JAX to its own precision when it is imported, which is for the user to say."""
-    before = jnp.zeros(0).dtype
+    before = jnp.result_type(float)
     try:
         yield
     finally:
-        if jnp.zeros(0).dtype != before:
+        if jnp.result_type(float) != before:
             jax.config.update("jax_enable_x64", before == jnp.float64)
 
 

@@ -44,7 +44,7 @@ def key_of(seed: Seed) -> Key[Array, ""]:
 
 def check_room(argument: str, count: int, n: int) -> int:
     """The number of draws of n coordinates, if they fit into memory; raises MemoryError with an estimate."""
-    check_memory(COPIES * n * jnp.zeros(0).dtype.itemsize, count, f"{argument} = {count:,}", "use fewer")
+    check_memory(COPIES * n * jnp.result_type(float).itemsize, count, f"{argument} = {count:,}", "use fewer")
     return count
 
 

@@ -8,7 +8,7 @@ import jax
 import numpy as np
 from jaxtyping import Array, Float
 
-from gadabout.diagnostics import independence_efficiency, judged, pareto_k
+from gadabout.diagnostics import independence_efficiency, pareto_k, rhat_of_halves
 from gadabout.proposals import fitted_skew, fitted_weights, log_radial_density, no_skew
 from gadabout.schedule.choose import score
 from gadabout.schedule.modes import negligible, others
@@ -20,6 +20,8 @@ LEAST_EFFICIENCY = 0.05
 """of an independence proposal: with less, chains stay where they are for longer than a period of 32 moves"""
 GRADIENT, VALUE, TURN = 1.0, 0.5, 0.5
 """what one evaluation costs in a batch, and what a move costs beside it that has to wait for the one before"""
+FEW_COORDINATES = 32
+"""with no more than these a product with a whole factor costs next to nothing beside the noise"""
 FEWEST = 1_600
 """draws of all chains that are looked at"""
 
@@ -36,8 +38,8 @@ class Judge(AbstractStage):
     (`started_anew` in the evidence names them). There is doubt, hence the first way, where one trajectory in a thousand
     diverges, a chain accepts less than half of what the median chain accepts, or an R-hat is above 1.1. The third is
     taken where it promises more independent draws for its cost than the second (by `independence_efficiency` and
-    `score`, and a fixed table of costs, never by the clock), if the Pareto k̂ of its importance weights is below 0.5, and
-    a proposal is worth a twentieth of an independent draw.
+    `score`, and a fixed table of costs, never by the clock), if the Pareto k̂ of its importance weights is below 0.5
+    and a proposal is worth a twentieth of an independent draw.
 
     Args:
         sampler: what was learned in the stage before.
@@ -106,7 +108,7 @@ def seen(draws: np.ndarray, stats: Mapping[str, np.ndarray]) -> dict[str, Any]:
     """
     diverging = float(stats["diverging"].mean()) if "diverging" in stats else 0.0
     rates = stats["acceptance_rate"].mean(0)
-    rhat = float(judged(np.moveaxis(draws, 0, 1)).rhat.max())
+    rhat = float(rhat_of_halves(np.moveaxis(draws, 0, 1)).max())
     doubt = []
     if diverging > 1e-3:
         doubt.append(f"{diverging:.1%} of trajectories diverge")
@@ -128,13 +130,15 @@ def seen(draws: np.ndarray, stats: Mapping[str, np.ndarray]) -> dict[str, Any]:
 def best_independence(gaussian: Any, draws: np.ndarray, lp: np.ndarray) -> tuple[dict, dict[str, Any]]:
     """What `seen_of_independence` says with the Gaussian's factor, or with its standard deviations where they serve.
 
-    They serve, at linear cost, where they give 0.95 of its efficiency; `diagonal` says so.
+    They serve, at linear cost, where they give 0.95 of its efficiency and coordinates are many; `diagonal` says so.
     """
     flat, lp = draws.reshape(-1, draws.shape[-1]).astype(float), lp.ravel()
     z = np.asarray(whitened(gaussian.factor, gaussian.mean, flat), float)
     theta, found = seen_of_independence(z, lp, flat)
     if len(gaussian.factor.covariance_shape()) == 1:
         return theta, found | {"diagonal": True}
+    if z.shape[1] <= FEW_COORDINATES:
+        return theta, found | {"diagonal": False}
     scaled = (flat - np.asarray(gaussian.mean)) / np.asarray(gaussian.factor.deviations())
     alone, own = seen_of_independence(scaled, lp, flat)
     serves = own["independence_efficiency"] >= 0.95 * found["independence_efficiency"]

@@ -42,7 +42,7 @@ class Problem(AbstractModel):
     observed: Mapping[str, Any] = field(init=False, repr=False, default_factory=dict)
 
     def __post_init__(self):
-        object.__setattr__(self, "layout", layout_of(jax.ShapeDtypeStruct((self.dim,), jnp.zeros(0).dtype)))
+        object.__setattr__(self, "layout", layout_of(jax.ShapeDtypeStruct((self.dim,), jnp.result_type(float))))
         if self.columns is not None:
             object.__setattr__(self, "dims", {"x": ["column"]})
             object.__setattr__(self, "coords", {"column": list(self.columns)})

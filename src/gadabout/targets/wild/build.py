@@ -24,7 +24,7 @@ class Anywhere:
     def __call__(self, key: Key[Array, ""]) -> dict[str, Float[Array, "..."]]:
         keys = jax.random.split(key, len(self.shapes))
         return {
-            name: jax.random.uniform(one, shape, jnp.zeros(0).dtype, -2, 2)
+            name: jax.random.uniform(one, shape, jnp.result_type(float), -2, 2)
             for one, (name, shape) in zip(keys, self.shapes, strict=True)
         }
 
