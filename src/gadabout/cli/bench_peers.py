@@ -90,8 +90,8 @@ def peers(
 
 
 def _show(name: str, rows: list[dict[str, Any]], repeats: int) -> None:
-    headings = ("peer", "chains × draws", "q", "q/s (range)", "ratio", "compile s", "run s", "R-hat")
-    title = f"{name}: warm-up counted, median of {repeats}; without a range, of the tuning seed alone"
+    headings = ("peer", "draws", "q", "q/s", "ratio", "compile s", "run s", "R-hat")
+    title = f"{name}: warm-up counted, median and range of {repeats}; without a range, of the tuning seed alone"
     show_table(title, headings, map(_cells, rows))
 
 
@@ -100,9 +100,9 @@ def _cells(row: dict[str, Any]) -> tuple[str, ...]:
     r_hat = "" if row["rhat_max"] is None else f"{row['rhat_max']:.3f}"
     return (
         row["peer"],
-        f"{row['chains']} × {row['draws']:,}",
+        f"{row['chains']}×{row['draws']}",
         f"{row['q']:,.0f}",
-        _short(row["q_per_second"]) + (f" ({_short(low)}–{_short(high)})" if row["repeats"] else ""),
+        _short(row["q_per_second"]) + (f"\n{_short(low)}–{_short(high)}" if row["repeats"] else ""),
         f"{row['ratio']:.2f}" if row["ratio"] is not None and row["repeats"] else "",
         f"{row['compile_seconds']:.1f}",
         f"{row['seconds']:.2f}",
