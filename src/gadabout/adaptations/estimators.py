@@ -3,7 +3,6 @@
 from abc import abstractmethod
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
@@ -23,13 +22,13 @@ class Moments(eqx.Module):
         """The unbiased covariance, or the variances."""
         return self.squares / jnp.maximum(self.count - 1, 1)
 
-    def products(self, rows: Float[Array, "chains n"]) -> tuple[Array, Array]:
-        """Of each row, what its sums over chains are made of: the deviation from the mean so far, and its products."""
+    def sums(self, rows: Float[Array, "chains n"]) -> tuple[Array, Array]:
+        """Sums over rows of deviations from the mean so far, and of their products."""
         d = rows - self.mean
-        return d, d**2 if self.squares.ndim == 1 else jax.vmap(jnp.outer)(d, d)
+        return jnp.sum(d, 0), jnp.sum(d**2, 0) if self.squares.ndim == 1 else d.T @ d
 
     def add(self, count: int, shift: Float[Array, " n"], squares: Float[Array, "n *n"]) -> "Moments":
-        """With `count` rows more, of which the sums of `products` are given."""
+        """With `count` rows more, of which `sums` are given."""
         total = self.count + count
         step = shift / total
         correction = total * (step**2 if self.squares.ndim == 1 else jnp.outer(step, step))

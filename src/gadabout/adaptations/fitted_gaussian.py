@@ -84,8 +84,8 @@ class FittedGaussian(AbstractAdaptation):
 
     def pool(self, memory, kernel, evidence, chains):
         seen, z, grad = evidence
-        products = memory.moments.products(z), memory.gradients.products(grad)
-        return self.rule.pool(memory.rule, kernel, seen, chains), chains.total(products), chains.size(z)
+        both = lambda z, grad: (memory.moments.sums(z), memory.gradients.sums(grad))
+        return self.rule.pool(memory.rule, kernel, seen, chains), chains.summed(both, z, grad), chains.size(z)
 
     def update(self, memory, kernel, states, pooled):
         evidence, (z_sums, grad_sums), count = pooled

@@ -84,8 +84,8 @@ class WindowedFactor(AbstractAdaptation):
 
     def pool(self, memory, kernel, evidence, chains):
         seen, (x, grad) = evidence
-        products = memory.moments.products(x), None if grad is None else memory.gradients.products(grad)
-        return self.rule.pool(memory.rule, kernel, seen, chains), chains.total(products), chains.size(x)
+        both = lambda x, grad: (memory.moments.sums(x), None if grad is None else memory.gradients.sums(grad))
+        return self.rule.pool(memory.rule, kernel, seen, chains), chains.summed(both, x, grad), chains.size(x)
 
     def update(self, memory, kernel, states, pooled):
         evidence, (x_sums, grad_sums), count = pooled

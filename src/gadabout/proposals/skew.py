@@ -55,7 +55,7 @@ def fitted_skew(z: np.ndarray) -> Skew:
     A coordinate whose skewness is not significant is left as it is. Arrays are NumPy's.
     """
     mean, sd = z.mean(0), z.std(0)
-    skewness = np.mean((z - mean) ** 3, 0) / np.maximum(sd, np.finfo(float).tiny) ** 3
+    skewness = np.mean((z - mean) * (z - mean) ** 2, 0) / np.maximum(sd, np.finfo(float).tiny) ** 3
     leans = np.abs(skewness) > SIGNIFICANT * np.sqrt(6 / len(z))
     table = _moments()
     angle = np.interp(skewness, table[2], TABLE)
