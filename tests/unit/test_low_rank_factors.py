@@ -84,12 +84,12 @@ def test_a_scaled_low_rank_fits_what_its_multiplier_leaves():
     np.testing.assert_allclose(L @ L.T, covariance, rtol=1e-9, atol=1e-12)
 
 
-def moments_of(rows, dense, batches=(4, 1, 9)):
+def moments_of(rows, dense):
     """Rows (t, chains, n) added as the chains' rows of one iteration after another, far from where they began."""
     n = rows.shape[-1]
     moments = Moments(jnp.asarray(0), jnp.full(n, -3.0), jnp.zeros((n, n) if dense else n))
     for chains in rows:
-        moments = moments.add(len(chains), *Pool().total(moments.products(jnp.asarray(chains))))
+        moments = moments.add(len(chains), *Pool().summed(moments.sums, jnp.asarray(chains)))
     return moments
 
 

@@ -8,7 +8,8 @@ import jax
 import numpy as np
 from jaxtyping import Array, Float
 
-from gadabout.diagnostics import independence_efficiency, pareto_k, rhat_of_halves
+from gadabout.diagnostics import independence_efficiency, pareto_k
+from gadabout.diagnostics.summary import rhat_of_halves
 from gadabout.proposals import fitted_skew, fitted_weights, log_radial_density, no_skew
 from gadabout.schedule.choose import score
 from gadabout.schedule.modes import negligible, others
