@@ -54,8 +54,15 @@ def _colour(i: int) -> str:
 
 
 def _same_speeds(axes: Any) -> None:
-    """Lines of equal q per second, by powers of ten."""
-    (left, right), (low, high) = axes.get_xlim(), axes.get_ylim()
+    """Lines of equal q per second, by powers of ten, of which each axis has one at least."""
+    (left, right), (low, high) = (_with_a_power(*limits) for limits in (axes.get_xlim(), axes.get_ylim()))
     for power in range(math.floor(math.log10(low / right)), math.ceil(math.log10(high / left)) + 1):
         axes.plot([left, right], [left * 10.0**power, right * 10.0**power], color=MUTED, linewidth=0.4, zorder=1)
     axes.set(xlim=(left, right), ylim=(low, high))
+    axes.minorticks_off()
+
+
+def _with_a_power(low: float, high: float) -> tuple[float, float]:
+    """The limits, wider where no power of ten lies between them."""
+    below = 10.0 ** math.floor(math.log10(high))
+    return min(low, below), high
