@@ -81,19 +81,15 @@ def compare(
             known = {"target": name, "peer": peer, "chains": chains, "draws": draws, "seed": seed}
             return before.row(known, lambda: _measured(model, prepare(peer, chains, draws), seed))
 
-        rows, trials, settings = (
-            {},
-            {peer: [] for peer in peers},
-            {peer: (chains or PEERS[peer].usual, draws) for peer in peers},
-        )
+        settings = {peer: (chains or PEERS[peer].usual, draws) for peer in peers}
+        rows, trials = {}, {peer: [] for peer in peers}
         if draws is None:
             aim = AIMS.get(name, AIM)
             for peer in peers:
                 for each in [chains] if chains else PEERS[peer].chains:
                     trials[peer] += tuned(partial(measure, peer, each), aim)
-                best = max(
-                    trials[peer], key=lambda run: (near(run, aim) and run["q_per_second"] > 0, run["q_per_second"])
-                )
+                good = lambda run, aim=aim: near(run, aim) and run["q_per_second"] > 0
+                best = max(trials[peer], key=lambda run: (good(run), run["q_per_second"]))
                 rows[peer] = summary([best]) | {"repeats": 0}
                 settings[peer] = best["chains"], best["draws"]
         scored = {peer: [] for peer in _best(rows) or peers}
