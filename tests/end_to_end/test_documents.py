@@ -18,8 +18,9 @@ def blocks(document, language):
     return re.findall(rf"```{language}\n(.*?)```", (ROOT / document).read_text(), re.DOTALL)
 
 
-def test_python_examples_of_the_readme(capsys, monkeypatch):
-    """In one namespace, as a reader would type them."""
+def test_python_examples_of_the_readme(capsys, monkeypatch, tmp_path):
+    """In one namespace, as a reader would type them; they leave a store where they are run."""
+    monkeypatch.chdir(tmp_path)
     namespace: dict = {"__name__": "readme"}
     for block in blocks("README.md", "python"):
         exec(compile(block, "README.md", "exec"), namespace)
