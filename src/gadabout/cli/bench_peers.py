@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from gadabout.cli.counts import whole
-from gadabout.cli.destinations import RowsFile, check_file, check_plot, writing
+from gadabout.cli.destinations import RowsFile, check_destinations, writing
 from gadabout.cli.errors import CliError
 from gadabout.cli.measurements import DataHome, in_float64, show_table
 
@@ -55,10 +55,7 @@ def peers(
     best of the other programs. Runs whose chains differ, or that miss a known mean or variance by 5 standard errors,
     count for nothing. The packages come with `pip install "gadabout[peers]"`.
     """
-    if json_file is not None:
-        check_file("--json", json_file)
-    if plot is not None:
-        check_plot(plot)
+    check_destinations(None, plot, json_file)
     in_float64(None)
     from gadabout.benchmarks.peer_cold import cold as measure_cold
     from gadabout.benchmarks.peer_samplers import choose

@@ -3,15 +3,7 @@
 from gadabout.diagnostics.functions import diagnose, evaluate, positions
 from gadabout.diagnostics.importance_weights import independence_efficiency, pareto_k
 from gadabout.diagnostics.initial_monotone import initial_monotone_ess
-from gadabout.diagnostics.summary import (
-    ess_table,
-    judged,
-    mean_ess,
-    rhat,
-    spacing_of,
-    spread,
-    square_ess,
-)
+from gadabout.diagnostics.summary import ess_table, judged, mean_ess, rhat, spacing_of, spread, square_ess
 
 __all__ = [
     "diagnose",

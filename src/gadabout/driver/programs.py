@@ -21,10 +21,10 @@ QUICK = {"xla_backend_optimization_level": 1}
 place of 9.7. A single chain of gadMALA on Neal, 5 to 7 µs an iteration, loses up to a tenth.)
 """
 MOST_KEPT = 256
-"""results that `shapes_of` keeps, and `Program.ahead`"""
+"""results that each of these stores keeps"""
 _shapes: dict[Any, Any] = {}
 _compiling: dict[Any, Future] = {}
-_told: set[Any] = set()
+_told: dict[Any, bool] = {}
 TRANSCENDENTAL = 10.0
 """operations that an exponential or a logarithm is counted for"""
 LONG_WARMUP = 5_000
@@ -60,17 +60,9 @@ class Program:
 
         Where the same was asked before, that is what is returned.
         """
-        known = form_of((self, self._compiled, *arguments))
-        try:
-            before = _compiling.get(known)
-        except TypeError:  # something in it cannot be hashed
-            return _compilers().submit(_compile, self.lower(*arguments))
-        if before is not None and not (before.done() and before.exception()):
-            return before
-        if len(_compiling) >= MOST_KEPT:
-            _compiling.clear()
-        _compiling[known] = found = _compilers().submit(_compile, self.lower(*arguments))
-        return found
+        compile_it = lambda: _compilers().submit(_compile, self.lower(*arguments))
+        good = lambda before: not (before.done() and before.exception())
+        return _kept(_compiling, form_of((self, self._compiled, *arguments)), compile_it, good)
 
     @functools.cached_property
     def optimised(self) -> "Program":
@@ -102,15 +94,9 @@ def forget() -> None:
 
 def told_before(*kind: Any) -> bool:
     """Whether this was asked of the same `form_of` before, since programs were forgotten; False if it has no form."""
-    form = form_of(kind)
-    try:
-        before = form in _told
-    except TypeError:  # something in it cannot be hashed
-        return False
-    if len(_told) >= MOST_KEPT:
-        _told.clear()
-    _told.add(form)
-    return before
+    told_now = []
+    _kept(_told, form_of(kind), lambda: told_now.append(kind) or True)
+    return not told_now
 
 
 def program(function: Callable | None = None, *, donate: Any = "none") -> Any:
@@ -151,15 +137,20 @@ def shapes_of(function: Callable, *arguments: Any) -> Any:
 
     The function must be one that lives as long as its module.
     """
-    known = form_of((function, *arguments))
+    return _kept(_shapes, form_of((function, *arguments)), lambda: eqx.filter_eval_shape(function, *arguments))
+
+
+def _kept(store: dict, form: Any, make: Callable[[], Any], good: Callable[[Any], bool] = lambda found: True) -> Any:
+    """What a store has for a form, if it is good; else what is made, which it then has, unless the form has no hash."""
     try:
-        if known in _shapes:
-            return _shapes[known]
-    except TypeError:  # something in it cannot be hashed
-        return eqx.filter_eval_shape(function, *arguments)
-    if len(_shapes) >= MOST_KEPT:
-        _shapes.clear()
-    _shapes[known] = found = eqx.filter_eval_shape(function, *arguments)
+        found = store.get(form)
+    except TypeError:
+        return make()
+    if found is None or not good(found):
+        found = make()
+        if len(store) >= MOST_KEPT:
+            store.clear()
+        store[form] = found
     return found
 
 
