@@ -13,7 +13,9 @@ import optax
 import pytest
 
 import gadabout as gad
+from gadabout.adaptations import JumpDistance, LogRatio
 from gadabout.factors import Cholesky
+from gadabout.proposals import CouplingFlow, MultiscaleWalk, ReparametrisedIndependent, Trajectory, coupling_flow
 from gadabout.schedule import Choose, Chosen, Draw, Hold, Learn, Plan, Search
 
 
@@ -82,6 +84,13 @@ WIDTH = gad.factors.Diagonal(jnp.array([1.2, 1.6, 1.5]))
 MEANS = jnp.array([[-0.7, 1.0, 0.5], [0.8, -0.2, 0.6]])
 
 
+def bent_flow(mean, factor):
+    """A flow that is no Gaussian from the start."""
+    flow = coupling_flow(jax.random.key(1), mean, factor, num_couplings=2, width=4)
+    networks = jax.tree.map(lambda leaf: leaf + 0.1, flow.networks)
+    return CouplingFlow(flow.mean, flow.factor, networks)
+
+
 def samplers():
     """The samplers that are exact."""
     centre, width, means = jax.tree.map(lambda leaf: jnp.asarray(leaf, float), (CENTRE, WIDTH, MEANS))
@@ -101,6 +110,10 @@ def samplers():
         "gad-mala-adam": gad.gad_mala(scale=0.8, optimiser=optax.adam(1e-3)),
         "gad-user": gad.gad(StudentWalk(jnp.full(3, -0.3))),
         "gad-user-asymmetric": gad.gad(Shrinking(jnp.asarray(0.4), jnp.asarray(-0.3))),
+        # other objectives and estimators, trajectories, flows
+        "gad-trajectory": gad.gad(Trajectory(Cholesky(0.5 * jnp.eye(3))), objective=JumpDistance(reciprocal=True)),
+        "gad-multiscale": gad.gad(MultiscaleWalk(Cholesky(0.7 * jnp.eye(3)), jnp.zeros(3), (0.5, 1.0, 2.0))),
+        "gad-independence-flow": gad.gad(ReparametrisedIndependent(bent_flow(centre, width)), objective=LogRatio()),
         # Hamiltonian basics, Barker, Fisher
         "hmc-jittered": gad.hmc(4, step_size=0.35, step_jitter=0.3, steps_jitter=3),
         "hmc-dual-averaging": gad.hmc(

@@ -10,11 +10,15 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 import pytest
 
 import gadabout as gad
 from gadabout import diagnostics, targets
+from gadabout.adaptations import JumpDistance, LogRatio, ScoreFunction
 from gadabout.algorithms import PAPER
+from gadabout.factors import Cholesky, LowRank
+from gadabout.proposals import Gaussian, Langevin, RandomWalk, ReparametrisedIndependent, Trajectory
 
 SEED = 2019
 
@@ -115,9 +119,63 @@ def test_freezing_matters_for_nothing_but_theta():
 
 
 def test_optax_in_place_of_rmsprop():
-    import optax
-
     sampler = gad.gad_mala(optimiser=optax.adam(1e-3))
     problem, tree = run("correlated-2d", sampler, num_warmup=10_000)
     assert misfit(problem, tree) < 6
     assert eqx.is_array(sampler.adaptation.target_acceptance)
+
+
+ISOTROPIC = 0.07 * jnp.eye(2)
+
+
+@pytest.mark.parametrize("steps", [1, 2])
+def test_a_trajectory_learns_the_correlation(steps):
+    sampler = gad.gad(Trajectory(Cholesky(ISOTROPIC), steps), target_acceptance=0.6)
+    problem, tree = run("correlated-2d", sampler, num_warmup=5_000, num_chains=8)
+    assert misfit(problem, tree) < 4
+
+
+def test_a_low_rank_factor_learns_the_correlation():
+    left = jnp.asarray([[0.5], [-0.2]])
+    sampler = gad.gad(Langevin(LowRank(0.07 * jnp.ones(2), left, jnp.zeros((2, 1)))), target_acceptance=0.55)
+    problem, tree = run("correlated-2d", sampler, num_warmup=20_000, num_chains=8)
+    s, U, V = (tree["learned"][f"proposal.factor.{name}"].values for name in ("scale", "left", "right"))
+    L = s[:, None] * (np.eye(2) + U @ V.T)
+    eigenvalues = np.linalg.eigvals(np.linalg.solve(problem.covariance, L @ L.T)).real
+    assert eigenvalues.max() / eigenvalues.min() < 4
+
+
+class WrongScore(ScoreFunction):
+    """Bug: the score with its sign turned."""
+
+    def __call__(self, objective, proposal, transition, beta, baseline):
+        gradient, value, entropy = super().__call__(objective, proposal, transition, beta, baseline)
+        return jax.tree.map(jnp.negative, gradient), value, entropy
+
+
+@pytest.mark.parametrize(("estimator", "learns"), [(ScoreFunction(), True), (WrongScore(), False)])
+def test_the_score_function_learns_what_the_path_does(estimator, learns):
+    sampler = gad.gad(RandomWalk(Cholesky(ISOTROPIC)), estimator=estimator)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        problem, tree = run("correlated-2d", sampler, num_warmup=10_000, num_chains=16)
+    assert (misfit(problem, tree) < 8) == learns
+
+
+def test_the_log_ratio_learns_an_independence_proposal():
+    """q becomes the target itself: its standard deviations within 3 %, its correlation within 0.01, 98 % accepted."""
+    start = Gaussian(jnp.asarray([0.5, -0.5]), Cholesky(jnp.eye(2)))
+    sampler = gad.gad(ReparametrisedIndependent(start), objective=LogRatio())
+    _, tree = run("correlated-2d", sampler, num_warmup=5_000, num_chains=16)
+    L = tree["learned"]["proposal.distribution.factor.matrix"].values
+    covariance = L @ L.T
+    np.testing.assert_allclose(np.sqrt(np.diag(covariance)), 1, atol=0.03)
+    assert covariance[0, 1] / covariance[0, 0] == pytest.approx(0.99, abs=0.01)
+    assert float(tree["sample_stats"]["acceptance_rate"].mean()) > 0.97
+
+
+def test_the_squared_jump_forgets_the_narrow_direction():
+    """What the entropy is for: without it, the sum of squares is served by the wide direction alone."""
+    sampler = gad.gad(Langevin(Cholesky(ISOTROPIC)), objective=JumpDistance(), optimiser=optax.adam(1e-2))
+    problem, tree = run("correlated-2d", sampler, num_warmup=5_000, num_chains=8)
+    assert not misfit(problem, tree) < 100

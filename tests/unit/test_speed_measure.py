@@ -38,8 +38,8 @@ def updated(adaptation, proposal, gradient, hopeless=False, steps=1, accepted=Fa
     memory = adaptation.init(kernel, states)
     module = importlib.import_module("gadabout.adaptations.speed_measure")
     one = lambda value: jnp.asarray([value])
-    evidence = module.LowerBoundGradient(
-        jax.tree.map(lambda g: g[None], gradient), one(True), one(hopeless), one(accepted), states
+    evidence = module.ChainGradient(
+        jax.tree.map(lambda g: g[None], gradient), one(0.0), one(True), one(hopeless), one(accepted), states
     )
     for _ in range(steps):
         pooled = adaptation.pool(memory, kernel, evidence, ALONE)

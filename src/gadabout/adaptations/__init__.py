@@ -7,8 +7,10 @@ from gadabout.adaptations.estimators import AbstractEstimator, GeometricMean, Re
 from gadabout.adaptations.fisher import InverseFisher
 from gadabout.adaptations.fitted_gaussian import FittedGaussian, quick_windows
 from gadabout.adaptations.gains import Gain, PowerGain, check_gains
+from gadabout.adaptations.gradients import AbstractGradient, Pathwise, ScoreFunction
 from gadabout.adaptations.haario import GlobalScale, Haario
 from gadabout.adaptations.moments import CholeskyMoments
+from gadabout.adaptations.objectives import AbstractObjective, JumpDistance, LogAcceptance, LogRatio
 from gadabout.adaptations.online_em import OnlineEM
 from gadabout.adaptations.optimisers import Optimiser, RMSprop
 from gadabout.adaptations.part import OfPart
@@ -22,6 +24,8 @@ from gadabout.adaptations.windowed import WindowedFactor, doubling_windows
 __all__ = [
     "AbstractAdaptation",
     "AbstractEstimator",
+    "AbstractGradient",
+    "AbstractObjective",
     "AcceptanceRate",
     "CholeskyMoments",
     "DualAveraging",
@@ -32,10 +36,14 @@ __all__ = [
     "GlobalScale",
     "Haario",
     "InverseFisher",
+    "JumpDistance",
+    "LogAcceptance",
+    "LogRatio",
     "NoAdaptation",
     "OfPart",
     "OnlineEM",
     "Optimiser",
+    "Pathwise",
     "PerChain",
     "Pool",
     "PowerGain",
@@ -44,6 +52,7 @@ __all__ = [
     "RegularisedCovariance",
     "Reprojection",
     "Robust",
+    "ScoreFunction",
     "SpeedMeasure",
     "Together",
     "WindowedFactor",

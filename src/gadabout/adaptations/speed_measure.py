@@ -11,11 +11,15 @@ from jaxtyping import Array, Bool, Float, Int, PyTree
 from gadabout.adaptations.base import AbstractAdaptation, setting
 from gadabout.adaptations.coordinates import clipped, floored, growth, in_units, units
 from gadabout.adaptations.gains import TOLERANCE, Gain, tail
+from gadabout.adaptations.gradients import AbstractGradient, Pathwise
+from gadabout.adaptations.objectives import AbstractObjective, LogAcceptance
 from gadabout.adaptations.optimisers import Optimiser, step_where
 from gadabout.adaptations.pool import PerChain
 from gadabout.factors import pooled_sum
-from gadabout.kernels import MetropolisInfo
 from gadabout.target import Point
+
+BASELINE_RATE = 0.05
+"""at which the mean of the objective follows it, at the least"""
 
 HOPELESS = -1_000.0
 """a log-ratio from which no chain expects to move"""
@@ -28,6 +32,8 @@ class SpeedMeasureMemory(eqx.Module):
     """β, the optimiser's state, for how many iterations each chain has seen hopeless log-ratios only, and counts."""
 
     beta: Float[Array, ""]
+    baseline: Float[Array, ""]
+    """the mean of F over iterations, the last twenty or so"""
     optimiser: PyTree
     stalled: PerChain
     shrinks: Int[Array, ""]
@@ -36,10 +42,11 @@ class SpeedMeasureMemory(eqx.Module):
     """iterations so far: the index of the gain sequence"""
 
 
-class LowerBoundGradient(eqx.Module):
-    """One chain's part of the gradient: ∇_θ min{0, log-ratio} from where it stood, and whether it moved."""
+class ChainGradient(eqx.Module):
+    """One chain's part of the gradient: ∇_θ J from where it stood, what F was there, and whether it moved."""
 
     gradient: PyTree
+    value: Float[Array, ""]
     usable: Bool[Array, ""]
     hopeless: Bool[Array, ""]
     accepted: Bool[Array, ""]
@@ -47,10 +54,11 @@ class LowerBoundGradient(eqx.Module):
 
 
 class PooledGradient(eqx.Module):
-    """∇_θ min{0, log-ratio} and ∇_θ entropy, means over the chains that have one, and what else all chains say."""
+    """∇_θ J and ∇_θ entropy, means over the chains that have one, and what else all chains say."""
 
-    log_ratio: PyTree
+    objective: PyTree
     entropy: PyTree
+    value: Float[Array, ""]
     growing: PyTree
     """the gradient of the entropy over all chains"""
     usable: Bool[Array, ""]
@@ -81,6 +89,9 @@ class SpeedMeasure(AbstractAdaptation):
     by $\theta \leftarrow \theta + \rho_t\nabla_\theta\mathcal{F}_\theta(x_t, \varepsilon_t)$, then moves
     $\beta \leftarrow \beta[1 + \rho_\beta(\alpha_t - \alpha_*)]$ with $\alpha_t \in \{0, 1\}$ (Titsias & Dellaportas
     2019, equations 4 to 6 and Algorithm 1). Over several chains the gradient and $\alpha_t$ are means.
+
+    $\min\{0, \cdot\}$ is the `objective` $J$ of the paper, and its gradient taken along the path $y = T_\theta(x,
+    \varepsilon)$ the paper's `estimator`; both are parts. An objective without entropy is ascended alone, and β stays.
 
     From the reference implementation: β and the diagonal of every factor have floors. Ours, all of which settings turn
     off:
@@ -114,6 +125,8 @@ class SpeedMeasure(AbstractAdaptation):
         gradient_clip: largest norm of one chain's gradient; None for none, as in the paper.
         patience: iterations after which a chain has stalled; None for never, as in the paper.
         gain: γ_k for k = 1, 2, …; None for 1, as in the paper.
+        objective: J, `LogAcceptance` as in the paper, `LogRatio` or `JumpDistance`.
+        estimator: of its gradient, `Pathwise` as in the paper, or `ScoreFunction`.
     """
 
     optimiser: Optimiser
@@ -127,6 +140,8 @@ class SpeedMeasure(AbstractAdaptation):
     gradient_clip: Float[Array, ""] | None = eqx.field(converter=optional_setting, default=100.0)
     patience: Float[Array, ""] | None = eqx.field(converter=optional_setting, default=100)
     gain: Gain | None = None
+    objective: AbstractObjective = eqx.field(default_factory=LogAcceptance)
+    estimator: AbstractGradient = eqx.field(default_factory=Pathwise)
 
     @property
     def diminishing(self):
@@ -137,16 +152,13 @@ class SpeedMeasure(AbstractAdaptation):
         theta = eqx.filter(self.where(kernel), eqx.is_inexact_array)
         stalled = PerChain(jnp.zeros(jax.tree.leaves(states)[0].shape[:1], int))
         beta, zero = jnp.ones_like(self.target_acceptance), jnp.asarray(0)
-        return SpeedMeasureMemory(beta, self.optimiser.init(self._learned(theta)), stalled, zero, zero)
+        optimiser = self.optimiser.init(self._learned(theta))
+        return SpeedMeasureMemory(beta, jnp.zeros_like(beta), optimiser, stalled, zero, zero)
 
     def observe(self, memory, kernel, transition):
-        info, here, proposal = transition.info, transition.before, self.where(kernel)
-        if not isinstance(info, MetropolisInfo) or info.pullback is None:
-            raise TypeError(
-                "SpeedMeasure needs the pullback of the log-ratio: use Metropolis(proposal, learn=True) with a "
-                f"proposal derived from AbstractReparametrised, got {kernel}"
-            )
-        gradient = info.pullback(jnp.where(info.log_ratio < 0, 1.0, 0.0).astype(info.log_ratio.dtype))
+        info, proposal = transition.info, self.where(kernel)
+        settings = (transition, memory.beta, memory.baseline)
+        gradient, value, entropy = self.estimator(self.objective, proposal, *settings)
         if self.relative:
             gradient = in_units(gradient, units(proposal))
         leaves_finite = [jnp.isfinite(g).all() for g in jax.tree.leaves(gradient)]
@@ -155,32 +167,38 @@ class SpeedMeasure(AbstractAdaptation):
         if self.gradient_clip is not None:
             gradient = clipped(gradient, self.gradient_clip)
 
-        entropy = proposal.entropy(here)
-        lower_bound = jnp.minimum(0, info.log_ratio) + memory.beta * entropy
-        trace = {"lower_bound": lower_bound, "beta": memory.beta, "entropy": entropy}
+        if self.objective.entropy:
+            value = value + memory.beta * entropy
+            trace = {"lower_bound": value, "beta": memory.beta, "entropy": entropy}
+        else:
+            trace = {"objective": value}
         gradient, trace = jax.lax.optimization_barrier((gradient, trace))  # read θ before it moves, or it is copied
-        hopeless = ~(info.log_ratio > HOPELESS)
-        return LowerBoundGradient(gradient, usable, hopeless, info.accepted, here), trace
+        hopeless, value = ~(info.log_ratio > HOPELESS), jnp.where(usable, value, 0)
+        return ChainGradient(gradient, value, usable, hopeless, info.accepted, transition.before), trace
 
     def pool(self, memory, kernel, evidence, chains):
         theta, rest = eqx.partition(self.where(kernel), eqx.is_inexact_array)
         stalled = jnp.where(evidence.hopeless, memory.stalled.tree + 1, 0)
         over = jnp.zeros(stalled.shape) if self.patience is None else (stalled >= self.patience).astype(float)
-        counted = evidence.usable.astype(float), evidence.accepted.astype(float), over
+        counted = evidence.usable.astype(float), evidence.accepted.astype(float), over, evidence.value
 
         def entropies(theta, weights, here):
             return jnp.sum(weights * jax.vmap(eqx.combine(theta, rest).entropy)(here))
 
         def of_chains(gradient, counted, here):
+            if not self._adds_entropy:
+                nothing = jax.tree.map(jnp.zeros_like, theta)
+                return pooled_sum((gradient, *counted)), (nothing, nothing)
             grown = (jax.grad(entropies)(theta, weights, here) for weights in (counted[0], jnp.ones_like(counted[0])))
             return pooled_sum((gradient, *counted)), tuple(grown)
 
         sums = chains.summed(of_chains, evidence.gradient, counted, evidence.here)
-        (gradient, usable, accepted, over), (entropy, growing) = sums
+        (gradient, usable, accepted, over, value), (entropy, growing) = sums
         share = 1 / jnp.maximum(usable, 1)  # n² products cost less than as many divisions
         mean = lambda tree: jax.tree.map(lambda leaf: share * leaf, tree)
         rate = accepted / chains.size(evidence.usable)
-        return PooledGradient(mean(gradient), mean(entropy), growing, usable > 0, rate, stalled, over > 0)
+        means = mean(gradient), mean(entropy), mean(value)
+        return PooledGradient(*means, growing, usable > 0, rate, stalled, over > 0)
 
     def update(self, memory, kernel, states, pooled):
         theta, rest = eqx.partition(self.where(kernel), eqx.is_inexact_array)
@@ -188,13 +206,20 @@ class SpeedMeasure(AbstractAdaptation):
         gain = 1.0 if self.gain is None else self.gain(k)
         if self.relative:
             entropy = jax.tree.map(jnp.multiply, entropy, units(theta))
-        descent = jax.tree.map(lambda g, h: -(g + memory.beta * h), pooled.log_ratio, entropy)
+        descent = jax.tree.map(lambda g, h: -(g + memory.beta * h), pooled.objective, entropy)
         step, optimiser = self._step(pooled.usable, descent, memory.optimiser, theta, larger, gain)
         new = (floored(jax.tree.map(jnp.add, theta, step), self.diagonal_floor, self.relative), optimiser)
         theta, optimiser, stalled, shrinks = self._rescued(memory, theta, larger, new, pooled)
         kernel = eqx.tree_at(self.where, kernel, eqx.combine(theta, rest))
-        beta = self._beta(memory.beta, pooled.acceptance_rate, gain)
-        return kernel, SpeedMeasureMemory(beta, optimiser, PerChain(stalled), shrinks, k), states
+        beta = self._beta(memory.beta, pooled.acceptance_rate, gain) if self.objective.entropy else memory.beta
+        rate = jnp.where(pooled.usable, jnp.maximum(BASELINE_RATE, 1 / k), 0)
+        baseline = memory.baseline + rate * (pooled.value - memory.baseline)
+        return kernel, SpeedMeasureMemory(beta, baseline, optimiser, PerChain(stalled), shrinks, k), states
+
+    @property
+    def _adds_entropy(self) -> bool:
+        """Whether the gradient of the entropy stands beside that of the objective, from the proposals themselves."""
+        return self.objective.entropy and self.estimator.knows_entropy
 
     def _learned(self, theta: PyTree) -> PyTree:
         """What the optimiser sees: θ, and beside it the logarithm of its common scale where it is `relative`."""
@@ -235,12 +260,14 @@ class SpeedMeasure(AbstractAdaptation):
         theta = eqx.filter(self.where(kernel), eqx.is_inexact_array)
         raised = floored(theta, 2 * self.diagonal_floor, self.relative)  # within a factor of two
         met = [jnp.any(a != b) for a, b in zip(*map(jax.tree.leaves, (theta, raised)), strict=True)]
+        of_theta = {"factor_at_floor": jnp.stack(met).any(), "shrinks": memory.shrinks}
+        if not self.objective.entropy:
+            return of_theta
         cap = jnp.inf if self.beta_cap is None else self.beta_cap
         return {
             "beta": memory.beta,
             "beta_at_cap": memory.beta >= cap,
             "beta_at_floor": memory.beta <= self.beta_floor,
-            "factor_at_floor": jnp.stack(met).any(),
-            "shrinks": memory.shrinks,
+            **of_theta,
             "target_acceptance": self.target_acceptance,
         }

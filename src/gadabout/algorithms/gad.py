@@ -1,18 +1,21 @@
-"""Algorithm 1 for any reparametrisable proposal, the user's own included."""
+"""Algorithm 1 for any reparametrisable proposal, the user's own included, with any objective and estimator."""
+
+from typing import Any
 
 from jax.tree_util import Partial
 
-from gadabout.adaptations import Gain, Optimiser
+from gadabout.adaptations import AbstractGradient, AbstractObjective, Gain, Optimiser, Pathwise, ScoreFunction
 from gadabout.algorithms.recipe import recipe
 from gadabout.algorithms.settings import FADING, fitting, for_ever, speed_measure
+from gadabout.checks import shown
 from gadabout.kernels import Metropolis
-from gadabout.proposals import AbstractReparametrised
+from gadabout.proposals import AbstractProposal, AbstractReparametrised
 from gadabout.sampler import Sampler
 
 
 @recipe
 def gad(
-    proposal: AbstractReparametrised,
+    proposal: AbstractProposal,
     *,
     target_acceptance: float = 0.25,
     learning_rate: float = 4e-3,
@@ -24,6 +27,8 @@ def gad(
     gain: Gain | None = FADING,
     adapt_for_ever: bool = False,
     optimiser: Optimiser | None = None,
+    objective: AbstractObjective | None = None,
+    estimator: AbstractGradient | None = None,
 ) -> Sampler:
     """Gradient-based adaptive MCMC with a proposal of one's own (Titsias & Dellaportas 2019, Algorithm 1).
 
@@ -41,16 +46,20 @@ def gad(
             paper's form.
         adapt_for_ever: whether adaptation continues while draws are kept, which a diminishing `gain` allows.
         optimiser: an optax transformation in place of RMSprop; `learning_rate` is then unused.
+        objective: what is ascended, from `gadabout.adaptations`; `LogAcceptance()`, the paper's, by default. `LogRatio`
+            and `JumpDistance` know no β and no α*.
+        estimator: of its gradient: `Pathwise()`, the paper's, or, where a proposal cannot be reparametrised and has
+            `log_q` instead, `ScoreFunction()`.
 
     Raises:
-        TypeError: if `proposal` is not an `AbstractReparametrised`.
+        TypeError: if `proposal` is neither an `AbstractReparametrised` nor has a `log_q`, or not what the estimator
+            needs.
         ValueError: if a setting is out of range.
     """
-    if not isinstance(proposal, AbstractReparametrised):
-        raise TypeError(
-            f"proposal must be an AbstractReparametrised (noise, move, entropy), got {type(proposal).__name__}; "
-            "derive your class from gadabout.AbstractReparametrised"
-        )
+    estimator = _estimator(proposal, estimator)
+    if not isinstance(objective, AbstractObjective | None):
+        remedy = "such as gadabout.adaptations.JumpDistance()"
+        raise TypeError(f"objective must be an AbstractObjective, {remedy}, got {shown(objective)}")
     adaptation = speed_measure(
         optimiser,
         learning_rate,
@@ -61,8 +70,29 @@ def gad(
         diagonal_floor=diagonal_floor,
         safeguards=safeguards,
         gain=gain,
+        parts={"estimator": estimator} | ({} if objective is None else {"objective": objective}),
     )
     return Sampler("gad", Partial(_kernel, proposal), for_ever(adaptation, adapt_for_ever), num_warmup=20_000)
+
+
+def _estimator(proposal: Any, estimator: AbstractGradient | None) -> AbstractGradient:
+    """What is asked for, or what the proposal allows; raises TypeError where it does not."""
+    pathwise = isinstance(proposal, AbstractReparametrised)
+    scored = isinstance(proposal, AbstractProposal) and type(proposal).log_q is not AbstractProposal.log_q
+    if not (pathwise or scored):
+        raise TypeError(
+            f"proposal must be an AbstractReparametrised (noise, move, entropy), got {type(proposal).__name__}; "
+            "derive your class from gadabout.AbstractReparametrised, or give it log_q, the density of its proposals"
+        )
+    if estimator is None:
+        return Pathwise() if pathwise else ScoreFunction()
+    if not isinstance(estimator, AbstractGradient):
+        remedy = "such as gadabout.adaptations.ScoreFunction()"
+        raise TypeError(f"estimator must be an AbstractGradient, {remedy}, got {shown(estimator)}")
+    if not {Pathwise: pathwise, ScoreFunction: scored}.get(type(estimator), True):
+        wanted = {Pathwise: "an AbstractReparametrised", ScoreFunction: "a proposal with log_q"}[type(estimator)]
+        raise TypeError(f"estimator {type(estimator).__name__} needs {wanted}, got {type(proposal).__name__}")
+    return estimator
 
 
 def _kernel(proposal, n, learned):

@@ -1,6 +1,8 @@
 """What several recipes build alike: the leaves of a sampler, its first factor, its adaptation."""
 
 import math
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 import equinox as eqx
@@ -164,8 +166,9 @@ def speed_measure(
     diagonal_floor: float,
     safeguards: bool,
     gain: Gain | None,
+    parts: Mapping[str, Any] = MappingProxyType({}),
 ) -> SpeedMeasure:
-    """Algorithm 1's adaptation with the paper's RMSprop, or with an optimiser in its place."""
+    """Algorithm 1's adaptation with the paper's RMSprop, or with an optimiser in its place; `parts` are others."""
     off: dict[str, Any] = {} if check_truth("safeguards", safeguards) else {"gradient_clip": None, "patience": None}
     if optimiser is not None and not all(callable(getattr(optimiser, name, None)) for name in ("init", "update")):
         raise TypeError(f"optimiser must be an optax transformation, such as optax.adam(1e-3), got {shown(optimiser)}")
@@ -178,6 +181,7 @@ def speed_measure(
         relative=check_truth("relative", relative),
         gain=None if gain is None else gain_sequence(gain),
         **off,
+        **parts,
     )
 
 

@@ -4,7 +4,15 @@ from typing import Annotated, Any
 
 import typer
 
-from gadabout.cli import bench_costs, bench_minibatch, bench_peers, bench_processes, bench_truth, bench_wild
+from gadabout.cli import (
+    bench_costs,
+    bench_minibatch,
+    bench_objectives,
+    bench_peers,
+    bench_processes,
+    bench_truth,
+    bench_wild,
+)
 from gadabout.cli.counts import whole
 from gadabout.cli.destinations import JsonFile
 from gadabout.cli.errors import CliError
@@ -25,6 +33,7 @@ bench.command("costs")(bench_costs.costs)
 bench.command("growth")(bench_costs.growth)
 bench.command("held-out")(bench_minibatch.held_out)
 bench.command("minibatch")(bench_minibatch.minibatch)
+bench.command("objectives")(bench_objectives.objectives)
 bench.command("peers")(bench_peers.peers)
 bench.command("processes")(bench_processes.processes)
 bench.command("truth")(bench_truth.truth)

@@ -1,6 +1,6 @@
 """Factors L of a covariance Σ = L Lᵀ: the one way in which proposals hold scales and correlations."""
 
-from gadabout.factors.base import AbstractFactor, LowerOuter, pooled_sum, safe_norm
+from gadabout.factors.base import AbstractFactor, LowerOuter, multiplied_out, pooled_sum, safe_norm
 from gadabout.factors.cholesky import Cholesky
 from gadabout.factors.diagonal import Diagonal
 from gadabout.factors.kinds import FactorChoice, FactorKind, isotropic, kind_for, log_stretches, of_kind
@@ -21,6 +21,7 @@ __all__ = [
     "isotropic",
     "kind_for",
     "log_stretches",
+    "multiplied_out",
     "of_kind",
     "pooled_sum",
     "safe_norm",

@@ -149,3 +149,8 @@ def pooled_sum(gradient: PyTree) -> PyTree:
     """Sums a gradient over its leading chain axis, multiplying `LowerOuter` leaves out."""
     is_outer = lambda leaf: isinstance(leaf, LowerOuter)
     return jax.tree.map(lambda g: g.sum() if is_outer(g) else jnp.sum(g, 0), gradient, is_leaf=is_outer)
+
+
+def multiplied_out(gradient: PyTree) -> PyTree:
+    """One chain's gradient, with its `LowerOuter` leaves multiplied out."""
+    return pooled_sum(jax.tree.map(lambda leaf: leaf[None], gradient))

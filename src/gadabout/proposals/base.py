@@ -44,6 +44,10 @@ class AbstractProposal(eqx.Module):
         """log q(x|y) − log q(y|x) of a proposal whose y does not depend on x, for any x, from both caches."""
         raise NotImplementedError(f"{type(self).__name__} makes its moves one by one: it has no log_ratio of its own")
 
+    def log_q(self, there: Point, here: Point) -> Float[Array, ""]:
+        """log q_θ(y|x) of any two points with their caches, up to a constant free of θ: see `ScoreFunction`."""
+        raise NotImplementedError(f"{type(self).__name__} has no log_q(there, here), the density of its proposals")
+
     def cache(self, here: Point) -> PyTree:
         """What is worth keeping of a point while θ stands still; `arrive` puts it into the point that is proposed."""
         return None
@@ -58,7 +62,7 @@ class AbstractProposal(eqx.Module):
 
     def gradient_evaluations(self, learning: bool) -> int:
         """Evaluations of ∇ log π in one iteration; a Hessian-vector product counts as one."""
-        return max(self.order, 1) if learning else min(self.order, 1)
+        return min(self.order, 1)
 
 
 class AbstractReparametrised(AbstractProposal):
@@ -73,19 +77,22 @@ class AbstractReparametrised(AbstractProposal):
     ) -> tuple[Point, Float[Array, ""] | float, Partial]:
         """What `move` returns, and the pullback of the log acceptance ratio with respect to θ.
 
-        The pullback takes a weight w to w · ∇_θ {log π(T_θ(x, ε)) + log q_θ(x|y) − log q_θ(y|x)}, a tree shaped as θ.
-        Here it comes from automatic differentiation; a proposal with a cheaper closed form overrides this method, and
-        a test holds it to this one.
+        The pullback takes a weight w to w · ∇_θ {log π(T_θ(x, ε)) + log q_θ(x|y) − log q_θ(y|x)}, a tree shaped as θ;
+        with a second argument v, of shape (n,), ∇_θ vᵀ T_θ(x, ε) is added. Here it comes from automatic
+        differentiation; a proposal with a cheaper closed form overrides this method, and a test holds it to this one.
         """
         theta, rest = eqx.partition(self, eqx.is_inexact_array)
 
         def log_ratio(theta):
             proposal = eqx.combine(theta, rest)
             there, log_q = proposal.move(noise, renew_cache(proposal, here), target)
-            return there.logp + log_q, (there, log_q)
+            return (there.logp + log_q, there.x), (there, log_q)
 
         _, pullback, (there, log_q) = jax.vjp(log_ratio, theta, has_aux=True)
-        return there, log_q, Partial(_only, pullback)
+        return there, log_q, Partial(_only, pullback, jnp.zeros_like(there.x))
+
+    def gradient_evaluations(self, learning):
+        return max(self.order, 1) if learning else min(self.order, 1)
 
 
 def checked_move(proposal: AbstractProposal, noise: PyTree, here: Point, target: Target) -> tuple[Point, Any]:
@@ -107,5 +114,5 @@ def renew_cache(proposal: AbstractProposal, here: Point) -> Point:
     return Point(here.x, here.logp, here.grad, proposal.cache(here))
 
 
-def _only(pullback, weight):
-    return pullback(weight)[0]
+def _only(pullback, zero, weight, direction=None):
+    return pullback((weight, zero if direction is None else direction))[0]

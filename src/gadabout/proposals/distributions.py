@@ -53,6 +53,16 @@ class AbstractDistribution(eqx.Module):
             "of the integral of exp(log_density), which is 0 where log_density is complete"
         )
 
+    def entropy(self) -> Float[Array, ""]:
+        """The entropy in nats, up to a constant free of the parameters that are learned.
+
+        Raises NotImplementedError where there is no formula for it.
+        """
+        raise NotImplementedError(
+            f"{type(self).__name__} has no formula for its entropy; learn it with an objective that needs none, "
+            "gadabout.adaptations.LogRatio()"
+        )
+
     def normalised_log_density(self, x: Float[Array, " n"]) -> Float[Array, ""]:
         """log q(x), with all its constants."""
         return self.log_density(x) - self.log_normaliser()
@@ -90,6 +100,9 @@ class Gaussian(AbstractDistribution):
 
     def log_normaliser(self):
         return 0.5 * self.dim * math.log(2 * math.pi)
+
+    def entropy(self):
+        return self.factor.log_det()
 
 
 class StudentT(AbstractDistribution):
@@ -134,6 +147,9 @@ class StudentT(AbstractDistribution):
         """log q where |L⁻¹(x − m)|² is `square`."""
         ν = self.degrees_of_freedom
         return -0.5 * (ν + self.dim) * jnp.log1p(square / ν) - self.factor.log_det()
+
+    def entropy(self):
+        return self.factor.log_det()
 
     def log_normaliser(self):
         ν, n = self.degrees_of_freedom, self.dim

@@ -4,7 +4,7 @@ import jax
 from jaxtyping import Array, Float, Key
 
 from gadabout.checks import shown
-from gadabout.proposals.base import AbstractProposal
+from gadabout.proposals.base import AbstractProposal, AbstractReparametrised
 from gadabout.proposals.distributions import AbstractDistribution
 from gadabout.target import Point, Target
 
@@ -45,6 +45,16 @@ class Independent(AbstractProposal):
 
     def log_ratio(self, here, there):
         return here.cache - there.cache
+
+
+class ReparametrisedIndependent(Independent, AbstractReparametrised):
+    """The same, with what Algorithm 1 needs to learn q: its draws are differentiated in its parameters.
+
+    `LogRatio` is the objective meant for it; the paper's needs the distribution's `entropy`.
+    """
+
+    def entropy(self, here):
+        return self.distribution.entropy()
 
 
 def importance_sample(

@@ -2,9 +2,10 @@
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
 from jax.tree_util import Partial
 
-from gadabout.factors import AbstractFactor
+from gadabout.factors import AbstractFactor, multiplied_out
 from gadabout.factors.base import check_factor
 from gadabout.proposals.base import AbstractReparametrised
 
@@ -49,8 +50,12 @@ class Langevin(AbstractReparametrised):
             return super().move_and_pullback(noise, here, target)
         there, log_q = self.move(noise, here, target)
         v = 0.5 * (here.cache - there.cache) + noise
-        return there, log_q, Partial(_pullback, self.factor, here.grad - there.grad, v)
+        return there, log_q, Partial(_pullback, self.factor, here, noise, here.grad - there.grad, v)
 
 
-def _pullback(factor, difference, v, weight):
-    return Langevin(factor.outer(-0.5 * weight * difference, v))
+def _pullback(factor, here, noise, difference, v, weight, direction=None):
+    gradient = Langevin(factor.outer(-0.5 * weight * difference, v))
+    if direction is None:
+        return gradient
+    _, pull = jax.vjp(lambda L: L.mul(0.5 * L.tmul(here.grad) + noise), factor)  # y, two outer products: no one pair
+    return jax.tree.map(jnp.add, multiplied_out(gradient), Langevin(*pull(direction)))

@@ -30,12 +30,17 @@ class RandomWalk(AbstractReparametrised):
     def entropy(self, here):
         return self.factor.log_det()
 
+    def log_q(self, there, here):
+        z = self.factor.solve(there.x - here.x)
+        return -0.5 * z @ z - self.factor.log_det()
+
     def move_and_pullback(self, noise, here, target):
         y = here.x + self.factor.mul(noise)
         logp, pull = jax.vjp(target.log_density, y)
         return Point(y, logp), 0.0, Partial(_pullback, self.factor, pull, noise)
 
 
-def _pullback(factor, pull, noise, weight):
+def _pullback(factor, pull, noise, weight, direction=None):
     (gradient,) = pull(weight)
+    gradient = gradient if direction is None else gradient + direction
     return RandomWalk(factor.outer(gradient, noise))
