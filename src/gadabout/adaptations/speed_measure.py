@@ -157,8 +157,8 @@ class SpeedMeasure(AbstractAdaptation):
 
     def observe(self, memory, kernel, transition):
         info, proposal = transition.info, self.where(kernel)
-        settings = (transition, memory.beta, memory.baseline)
-        gradient, value, entropy = self.estimator(self.objective, proposal, *settings)
+        estimate = self.estimator(self.objective, proposal, transition, memory.beta, memory.baseline)
+        gradient, value, entropy = estimate
         if self.relative:
             gradient = in_units(gradient, units(proposal))
         leaves_finite = [jnp.isfinite(g).all() for g in jax.tree.leaves(gradient)]
