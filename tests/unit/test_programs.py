@@ -126,3 +126,17 @@ def test_what_the_compiler_raises_is_raised():
 
     with pytest.raises(ValueError, match="no such option"):
         ready([programs._compilers().submit(fails)])
+
+
+def test_what_is_abandoned_is_compiled_when_it_is_asked_for_again():
+    """Where all threads are busy a program waits for one: it is not compiled once the process is to end."""
+    go, pool = threading.Event(), programs._compilers()
+    busy = [pool.submit(go.wait) for _ in range(pool._max_workers)]
+    twice = programs.Program(lambda x: 2 * x + 0.25)
+    waiting = twice.ahead(jnp.ones(3))
+    programs.abandon()
+    go.set()
+    assert waiting.cancelled() and all(one.result() for one in busy)
+    again = twice.ahead(jnp.ones(3))
+    programs.ready([again])
+    assert again is not waiting and not again.cancelled()

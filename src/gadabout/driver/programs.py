@@ -1,6 +1,7 @@
 """How the programs of a run are compiled."""
 
 import functools
+import os
 import time
 import warnings
 from collections.abc import Callable, Iterable
@@ -61,7 +62,7 @@ class Program:
         Where the same was asked before, that is what is returned.
         """
         compile_it = lambda: _compilers().submit(_compile, self.lower(*arguments))
-        good = lambda before: not (before.done() and before.exception())
+        good = lambda before: not (before.cancelled() or (before.done() and before.exception()))
         return _kept(_compiling, form_of((self, self._compiled, *arguments)), compile_it, good)
 
     @functools.cached_property
@@ -168,7 +169,13 @@ def import_ahead(*names: str) -> None:
     _compilers().submit(lambda: [import_module(name) for name in names])
 
 
+def abandon() -> None:
+    """Compiles nothing more ahead, so that a process that ends with an error need not wait for what nobody will run."""
+    _compilers().shutdown(wait=False, cancel_futures=True)
+    _compilers.cache_clear()
+
+
 @functools.cache
 def _compilers() -> ThreadPoolExecutor:
-    """Threads that compile; JAX's tracing settings belong to the thread that traces."""
-    return ThreadPoolExecutor(thread_name_prefix="gadabout-compile")
+    """Threads that compile, first what is asked for first; JAX's tracing settings belong to the thread that traces."""
+    return ThreadPoolExecutor(max(2, os.cpu_count() or 1), "gadabout-compile")

@@ -25,6 +25,7 @@ MEANINGS = {
     "beta": "β, the weight of the entropy in the speed measure: steered until the acceptance rate is what it should be",
     "entropy": "the entropy of the proposal: how far its moves reach",
     "lower_bound": "the stochastic lower bound of the speed measure, which is climbed",
+    "objective": "the objective in place of that bound, which is climbed: of single moves",
     "step_size": "the size of a step",
     "resets": "how often learning began anew",
 }
