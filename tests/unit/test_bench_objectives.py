@@ -30,11 +30,13 @@ def test_rows_are_made_once_and_shown(tmp_path, monkeypatch):
 
 def test_an_unknown_target_is_named():
     result = CliRunner().invoke(app, ["bench", "objectives", "nowhere"])
-    assert result.exit_code == 2 and "nowhere" in result.output
+    assert result.exit_code == 2
+    assert "nowhere" in result.output
 
 
 def test_medians_over_seeds():
     figures = {"q": 1.0, "acceptance_rate": 0.5, "q_per_1000_evaluations": 2.0, "with_warmup": 1.0, "seconds": 0.1}
     rows = [{"target": "a", "method": "b", "rhat": 1 + k / 10, **figures, "q": float(k)} for k in (1, 2, 9)]
     (row,) = objectives.summary(rows)
-    assert row["q"] == 2 and row["rhat"] == 1.9
+    assert row["q"] == 2
+    assert row["rhat"] == 1.9
