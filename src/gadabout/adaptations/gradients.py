@@ -16,7 +16,7 @@ from gadabout.proposals import renew_cache
 class AbstractGradient(eqx.Module):
     """An estimate of the gradient of E J in θ, from one move of a `Metropolis` kernel."""
 
-    knows_entropy: eqx.AbstractClassVar[bool]
+    knows_entropy: ClassVar[bool] = True
     """whether proposals know their entropy; else its gradient is estimated, too, and is part of what comes out"""
 
     @abstractmethod
@@ -37,8 +37,6 @@ class AbstractGradient(eqx.Module):
 
 class Pathwise(AbstractGradient):
     """∇_θ J(log r, T_θ(x, ε) − x) of a reparametrised proposal (Titsias & Dellaportas 2019, equation 6)."""
-
-    knows_entropy: ClassVar[bool] = True
 
     def __call__(self, objective, proposal, transition, beta, baseline):
         info, here = transition.info, transition.before

@@ -13,9 +13,9 @@ from gadabout.adaptations.base import setting
 class AbstractObjective(eqx.Module):
     """J(log r, y − x) of one proposed move, r its acceptance ratio: what is to be large in the mean."""
 
-    entropy: eqx.AbstractClassVar[bool]
+    entropy: ClassVar[bool] = True
     """whether β times the entropy of proposals is ascended beside it, with β steered by the acceptance rate"""
-    jump: eqx.AbstractClassVar[bool]
+    jump: ClassVar[bool] = False
     """whether it looks at y − x"""
 
     @abstractmethod
@@ -25,9 +25,6 @@ class AbstractObjective(eqx.Module):
 
 class LogAcceptance(AbstractObjective):
     """min{0, log r}: the paper's bound on the logarithm of the acceptance (Titsias & Dellaportas 2019, equation 5)."""
-
-    entropy: ClassVar[bool] = True
-    jump: ClassVar[bool] = False
 
     def __call__(self, log_ratio, jump):
         return jnp.where(log_ratio < 0, log_ratio, 0)
@@ -41,7 +38,6 @@ class LogRatio(AbstractObjective):
     """
 
     entropy: ClassVar[bool] = False
-    jump: ClassVar[bool] = False
 
     def __call__(self, log_ratio, jump):
         return log_ratio

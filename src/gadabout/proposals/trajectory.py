@@ -50,7 +50,8 @@ class Trajectory(AbstractReparametrised):
         momentum, h = noise
 
         def step(carry, _):
-            return Leapfrog().step(*carry, h, self.factor, target), None
+            there, p = carry
+            return Leapfrog().step(there, p, h, self.factor, target), None
 
         start = Point(here.x, here.logp, here.grad), momentum
         (there, p), _ = jax.lax.scan(step, start, None, self.num_steps)  # unlike a fori_loop it can be differentiated
