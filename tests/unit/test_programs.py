@@ -1,6 +1,7 @@
 """Programs are compiled once, in other threads, while Python goes on hearing signals."""
 
 import signal
+import threading
 import time
 
 import jax
