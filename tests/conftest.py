@@ -20,8 +20,10 @@ CACHE = "GADABOUT_TEST_PROGRAMS"
 def pytest_configure(config):
     """Workers of one run share what they compile: most of the suite's time is compilation.
 
-    The folder is new for every run, unless the variable names one to keep.
+    The folder is new for every run, unless the variable names one to keep. Each has one thread of linear algebra: those
+    of several workers wait for each other, a hundred times as long as small matrices take.
     """
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     if CACHE not in os.environ:
         folder = tempfile.TemporaryDirectory(prefix="gadabout-programs-", ignore_cleanup_errors=True)
         config.add_cleanup(folder.cleanup)

@@ -21,6 +21,7 @@ from gadabout.driver.progress import Progress
 from gadabout.driver.records import Records
 from gadabout.driver.search import Starts
 from gadabout.driver.services import Services, Skeleton
+from gadabout.driver.threads import one_thread
 from gadabout.minibatch import AbstractFeed
 from gadabout.model import AbstractModel
 from gadabout.sampler import Learned, Sampler
@@ -70,6 +71,10 @@ class Engine(Services):
 
     def drive(self, checkpoint: Checkpoint | None = None) -> Ending:
         """Carries the plan out: from its beginning, from a checkpoint, or from where it was stopped."""
+        with one_thread(self.starts.layout.dim):
+            return self._drive(checkpoint)
+
+    def _drive(self, checkpoint: Checkpoint | None) -> Ending:
         if checkpoint is not None:
             self._restore(checkpoint)
         elif self.progress is None:

@@ -23,7 +23,7 @@ POSITION = "position"
 CHAINS = "chains"
 """the mesh axis over which chains are laid"""
 BUFFER_BYTES = 16 * 2**20
-LONGEST_BUFFER = 8_192
+LONGEST_BUFFER = 1_024
 
 
 class Run(eqx.Module):
