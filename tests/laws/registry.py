@@ -148,7 +148,10 @@ def samplers():
         "independence-leaning-and-local": gad.algorithms.local_global(
             gad.rwm(step_size=0.9),
             gad.proposals.ScaleMixture(
-                centre, width, gad.proposals.Skew(0.1 * centre, 1 + 0.1 * centre, 0.4 * centre), jnp.full(6, 1 / 6)
+                centre,
+                width,
+                gad.proposals.Tails(0.1 * centre, 1 + 0.1 * centre, 0.1 * centre**2, 0.4 * centre**2),
+                jnp.full(6, 1 / 6),
             ),
         ),
         # the No-U-Turn sampler, alone and as a part

@@ -8,49 +8,104 @@ from jax.scipy.special import logsumexp
 from scipy import integrate, stats
 
 import gadabout as gad
+from gadabout.adaptations.fitted_gaussian import AGREEMENT
+from gadabout.algorithms.split_hmc import fitted_gaussian
 from gadabout.diagnostics import independence_efficiency
-from gadabout.factors import Cholesky
-from gadabout.proposals import ScaleMixture, Skew, fitted_skew, fitted_weights, log_radial_density, no_skew
+from gadabout.factors import Cholesky, Diagonal
+from gadabout.proposals import ScaleMixture, Tails, fitted_tails, fitted_weights, log_radial_density, no_tails
 from gadabout.proposals.scale_mixture import SCALES
-from gadabout.schedule.judge import decide, why
+from gadabout.schedule import Chosen, Draw, Judge, Plan, Search
+from gadabout.schedule.judge import decide, seen_of_independence, stretched, why
 
-LEANING = Skew(jnp.array([0.3, -0.1]), jnp.array([0.9, 1.2]), jnp.array([0.5, -0.2]))
+BENT = Tails(jnp.array([0.3, -0.1]), jnp.array([0.9, 1.2]), jnp.array([0.0, 0.3]), jnp.array([0.5, 0.1]))
 WEIGHTS = jnp.array([0.1, 0.4, 0.2, 0.1, 0.1, 0.1])
 
 
 def mixture(n=2):
-    skew = Skew(*(leaf[:n] for leaf in (LEANING.shift, LEANING.width, LEANING.angle)))
+    tails = jax.tree.map(lambda leaf: leaf[:n], BENT)
     factor = Cholesky(jnp.array([[1.5, 0.0], [0.7, 0.4]])[:n, :n])
-    return ScaleMixture(jnp.array([1.0, -2.0])[:n], factor, skew, WEIGHTS)
+    return ScaleMixture(jnp.array([1.0, -2.0])[:n], factor, tails, WEIGHTS)
 
 
-def test_a_skew_and_its_inverse():
-    u = jnp.asarray(np.random.default_rng(0).normal(size=2) * 3)
-    z, log_slope = LEANING(u)
-    back, again = LEANING.inverse(z)
+@pytest.mark.parametrize("u", [[1.3, -0.4], [-2.0, 3.0], [-6.0, -6.0], [0.0, 0.0]])
+def test_tails_and_their_inverse(u):
+    u = jnp.asarray(u)
+    z, log_slope = BENT(u)
+    back, again = BENT.inverse(z)
     np.testing.assert_allclose(back, u, rtol=1e-10)
     np.testing.assert_allclose(again, log_slope, rtol=1e-10)
-    jacobian = jax.jacobian(lambda u: LEANING(u)[0])(u)
+    jacobian = jax.jacobian(lambda u: BENT(u)[0])(u)
     np.testing.assert_allclose(log_slope, jnp.linalg.slogdet(jacobian)[1], rtol=1e-10)
 
 
-def test_a_fitted_skew_has_the_moments_of_the_draws():
-    """Of 200,000 draws; an even coordinate is left alone, and the identity is returned for it."""
-    draws = np.random.default_rng(0).gamma(6.0, size=(200_000, 1)) / np.sqrt(6)
-    even = np.random.default_rng(1).normal(size=(200_000, 1))
-    skew = fitted_skew(np.concatenate([draws, even], 1))
-    assert (skew.shift[1], skew.width[1], skew.angle[1]) == (0, 1, 0)
-    u, _ = skew.inverse(np.concatenate([draws, even], 1), np)
-    assert abs(stats.skew(u[:, 0])) < 0.1 < 0.8 < stats.skew(draws[:, 0])
-    assert abs(u[:, 0].mean()) < 0.02
-    assert abs(u[:, 0].std() - 1) < 0.03
+@pytest.mark.parametrize("side", [1, -1])
+def test_fitted_tails_make_normals_of_draws_with_an_exponential_tail(side):
+    """Of 20,000 draws; where they are normal they are left alone. A tail that is shorter than a normal's stays so."""
+    rng = np.random.default_rng(0)
+    leaning = side * np.log(rng.gamma(1.0, size=20_000))
+    both = rng.laplace(size=20_000)
+    draws = np.stack([leaning, both, rng.normal(size=20_000)], 1)
+    tails = fitted_tails(draws)
+    assert (tails.shift[2], tails.width[2], tails.left[2], tails.right[2]) == (0, 1, 0, 0)
+    assert min(tails.left[1], tails.right[1]) > 0.2
+    assert (tails.left[0] > 0.3) == (side > 0)
+    assert (tails.right[0] > 0.3) == (side < 0)
+    u, _ = tails.inverse(draws, np)
+    levels = [0.001, 0.05, 0.25, 0.5, 0.75, 0.95, 0.999]
+    normal = stats.norm.ppf(levels)[:, None]
+    assert np.abs(np.quantile(u, levels, axis=0) - normal).max() < 0.7
+    standardised = (draws[:, :2] - draws[:, :2].mean(0)) / draws[:, :2].std(0)
+    assert np.abs(np.quantile(standardised, levels, axis=0) - normal).max(0).min() > 1.0
+
+
+def test_tails_serve_where_a_gaussian_is_refused():
+    """The logarithm of a gamma of shape ½ beside nine normals: its left tail falls off as the root of eˣ."""
+    rng = np.random.default_rng(0)
+    x = np.concatenate([np.log(rng.gamma(0.5, size=(1_600, 1))), rng.normal(size=(1_600, 9))], 1)
+    lp = 0.5 * x[:, 0] - np.exp(x[:, 0]) - 0.5 * np.sum(x[:, 1:] ** 2, 1)
+    z = (x - x.mean(0)) / x.std(0)
+    theta, found = seen_of_independence(z, lp, x)
+    assert found["independence_efficiency"] > 0.4
+    assert found["pareto_k"] < 0.5
+    assert found["bent"] == 1
+    assert theta["distribution.tails.left"][0] > 0.2
+    log_weights = lp - log_radial_density(np.sum(z**2, 1), 10, fitted_weights(np.sum(z**2, 1), 10))
+    assert independence_efficiency(log_weights, x)[1] < 0.1
+
+
+@pytest.mark.parametrize(("n", "kind"), [(2, "dense"), (50, "dense"), (100, "diagonal")])
+@pytest.mark.parametrize("wide", [1.0, 0.2, 5.0])
+def test_a_gaussian_that_draws_belie_is_found_out(n, kind, wide):
+    """1,600 draws of N(0, LLᵀ), of which one direction is narrower or wider by 5: a stretch of log 5, or of none."""
+    L = np.diag(10.0 ** np.linspace(-3, 3, n))
+    if kind == "dense":
+        L = np.tril(np.random.default_rng(1).normal(size=(n, n))) @ L
+        np.fill_diagonal(L, np.abs(np.diag(L)) + 1e-6)
+    z = np.random.default_rng(0).normal(size=(100, 16, n)) * np.where(np.arange(n) == n // 2, wide, 1.0)
+    factor = Cholesky(jnp.asarray(L)) if kind == "dense" else Diagonal(jnp.asarray(np.diag(L)))
+    found = stretched(gad.proposals.Gaussian(jnp.zeros(n), factor), z @ L.T)
+    assert found == pytest.approx(abs(np.log(wide)), abs=0.25)
+    assert (found > AGREEMENT) == (wide != 1)
+
+
+def test_a_run_that_learned_a_wrong_gaussian_learns_again():
+    """Split HMC about N(0, I) on N(0, 0.1² I), nothing learned before it is looked at."""
+    sampler = gad.split_hmc("dense")
+    plan = Plan((Search(), Judge(sampler, fitted_gaussian, "local"), Chosen((Draw(sampler),) * 4)), num_chains=16)
+    starts = 0.1 * jax.random.normal(jax.random.key(0), (16, 3))
+    density = lambda x: -50 * x @ x
+    tree = gad.sample(density, init_per_chain=starts, sampler=plan, num_draws=200, num_warmup=0, progress=False)
+    assert tree.attrs["choice"]["stretch"] > 1
+    assert "started_anew" not in tree.attrs["choice"]
+    assert tree.attrs["choice"]["efficiency"] > 0.5
+    assert tree["posterior"]["x"].values.std((0, 1)) == pytest.approx(0.1, rel=0.1)
 
 
 def test_the_density_is_that_of_the_draws():
     """Its integral is 1 with its normaliser, and log q of a draw is the same by both ways."""
     one = mixture(1)
     density = lambda x: float(jnp.exp(one.normalised_log_density(jnp.array([x]))))
-    np.testing.assert_allclose(integrate.quad(density, -40, 40, limit=400)[0], 1, rtol=1e-6)
+    np.testing.assert_allclose(integrate.quad(density, -400, 400, limit=1_000, points=[1.0])[0], 1, rtol=1e-6)
     two = mixture()
     noise = jax.vmap(two.noise)(jax.random.split(jax.random.key(0), 200))
     x, log_q = jax.vmap(two.draw_with_log_density)(noise)
@@ -62,7 +117,7 @@ def test_draws_have_the_density():
     """The law of one coordinate by its distribution function; at 20,000 draws the alarm rings falsely once in 10⁵."""
     one = mixture(1)
     x = np.asarray(jax.vmap(one.sample)(jax.random.split(jax.random.key(1), 20_000)))[:, 0]
-    grid = np.linspace(-60, 60, 60_001)
+    grid = np.linspace(-300, 300, 300_001)
     density = np.exp(np.asarray(jax.vmap(lambda v: one.normalised_log_density(v[None]))(jnp.asarray(grid))))
     cdf = integrate.cumulative_trapezoid(density, grid, initial=0)
     assert stats.kstest(x, lambda v: np.interp(v, grid, cdf)).pvalue > 1e-5
@@ -136,8 +191,9 @@ def test_a_move_that_is_named_is_taken(move, kernel):
         gad.default(move="fastest")
 
 
-def test_an_even_target_needs_no_skew():
-    assert not np.any(fitted_skew(np.random.default_rng(0).normal(size=(1_600, 50))).angle != no_skew(50).angle)
+def test_a_normal_needs_no_tails():
+    tails = fitted_tails(np.random.default_rng(0).normal(size=(1_600, 50)))
+    jax.tree.map(np.testing.assert_array_equal, tails, no_tails(50))
 
 
 def test_what_a_proposal_of_fixed_size_holds_is_told():

@@ -15,7 +15,7 @@ from gadabout.algorithms.settings import fitting, known_gaussian, optional_distr
 from gadabout.checks import check_one_of, check_whole, shown
 from gadabout.factors import FactorChoice, of_kind
 from gadabout.kernels import LocalGlobal
-from gadabout.proposals import AbstractDistribution, ScaleMixture, no_skew
+from gadabout.proposals import AbstractDistribution, ScaleMixture, no_tails
 from gadabout.proposals.scale_mixture import SCALES
 from gadabout.sampler import Sampler
 
@@ -61,6 +61,6 @@ def _kernel(n, learned, *, local, distribution, kind, period):
     if distribution is None:
         mean, factor = known_gaussian(n, learned)
         factor = factor if kind == "auto" else of_kind(kind, factor)
-        even = jax.tree.map(lambda leaf: jnp.asarray(leaf, dtype=float), no_skew(n))
-        distribution = ScaleMixture(mean, factor, even, jnp.full(len(SCALES), 1 / len(SCALES)))
+        plain = jax.tree.map(lambda leaf: jnp.asarray(leaf, dtype=float), no_tails(n))
+        distribution = ScaleMixture(mean, factor, plain, jnp.full(len(SCALES), 1 / len(SCALES)))
     return LocalGlobal(local.kernel(n, learned), fitting(distribution, n, "distribution"), period)

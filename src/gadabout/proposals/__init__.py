@@ -17,8 +17,8 @@ from gadabout.proposals.mixture import GaussianMixture, MixtureWalk
 from gadabout.proposals.multiscale import MultiscaleWalk
 from gadabout.proposals.random_walk import RandomWalk
 from gadabout.proposals.scale_mixture import ScaleMixture, fitted_weights, log_radial_density
-from gadabout.proposals.skew import Skew, fitted_skew, no_skew
 from gadabout.proposals.split_hamiltonian import SplitHamiltonian
+from gadabout.proposals.tails import Tails, fitted_tails, no_tails
 from gadabout.proposals.trajectory import Trajectory
 from gadabout.proposals.user import UserProposal, as_pytree
 
@@ -42,19 +42,19 @@ __all__ = [
     "RandomWalk",
     "ReparametrisedIndependent",
     "ScaleMixture",
-    "Skew",
     "SplitHamiltonian",
     "StudentT",
+    "Tails",
     "Trajectory",
     "UserDistribution",
     "UserProposal",
     "as_pytree",
     "coupling_flow",
-    "fitted_skew",
+    "fitted_tails",
     "fitted_weights",
     "importance_sample",
     "log_importance_weight",
     "log_radial_density",
-    "no_skew",
+    "no_tails",
     "renew_cache",
 ]

@@ -1,4 +1,4 @@
-"""A Gaussian at several scales at once, leaning where the target does: nearly as cheap as one Gaussian."""
+"""A Gaussian at several scales at once, with the tails that the target has: nearly as cheap as one Gaussian."""
 
 import math
 
@@ -11,7 +11,7 @@ from jaxtyping import Array, Float
 
 from gadabout.factors import AbstractFactor
 from gadabout.proposals.distributions import AbstractDistribution
-from gadabout.proposals.skew import Skew
+from gadabout.proposals.tails import Tails
 
 SCALES = (0.85, 1.0, 1.18, 1.4, 1.7, 2.5)
 LEAST = 0.1
@@ -20,23 +20,24 @@ ROUNDS = 100
 
 
 class ScaleMixture(AbstractDistribution):
-    r"""$x = m + L\,T(s_k u)$ with $u \sim N(0, I)$ and k drawn by weights: a Gaussian at the scales s that may lean.
+    r"""$x = m + L\,T(s_k u)$ with $u \sim N(0, I)$ and k drawn by weights: a Gaussian at the scales s, bent by T.
 
-    The weights w make the length of its tails, T the skewness of each coordinate of $L^{-1}(x - m)$; up to a constant
+    The weights w make the length of its tails on all sides, T that on either side of each coordinate of
+    $L^{-1}(x - m)$; up to a constant
     $\log q(x) = \log\sum_k w_k s_k^{-n} e^{-r^2/(2 s_k^2)} - \log|T'(u)| - \log|L|$, $r = |u|$,
     $u = T^{-1}(L^{-1}(x - m))$.
 
     Args:
         mean: m, shape (n,).
         factor: L.
-        skew: T.
+        tails: T.
         weights: w, positive with the sum 1, shape (K,).
         scales: s, positive, shape (K,).
     """
 
     mean: Float[Array, " n"]
     factor: AbstractFactor
-    skew: Skew
+    tails: Tails
     weights: Float[Array, " K"]
     scales: Float[Array, " K"] = eqx.field(default_factory=lambda: jnp.asarray(SCALES, dtype=float))
 
@@ -55,11 +56,11 @@ class ScaleMixture(AbstractDistribution):
     def draw_with_log_density(self, noise):
         uniform, normal = noise
         u = self.scales[jnp.sum(uniform > jnp.cumsum(self.weights)[:-1])] * normal
-        z, log_slope = self.skew(u)
+        z, log_slope = self.tails(u)
         return self.mean + self.factor.mul(z), self._log_density(u, log_slope)
 
     def log_density(self, x):
-        return self._log_density(*self.skew.inverse(self.factor.solve(x - self.mean)))
+        return self._log_density(*self.tails.inverse(self.factor.solve(x - self.mean)))
 
     def log_normaliser(self):
         return 0.5 * self.dim * math.log(2 * math.pi)

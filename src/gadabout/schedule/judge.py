@@ -8,9 +8,10 @@ import jax
 import numpy as np
 from jaxtyping import Array, Float
 
+from gadabout.adaptations.fitted_gaussian import AGREEMENT
 from gadabout.diagnostics import independence_efficiency, pareto_k
 from gadabout.diagnostics.summary import rhat_of_halves
-from gadabout.proposals import fitted_skew, fitted_weights, log_radial_density, no_skew
+from gadabout.proposals import fitted_tails, fitted_weights, log_radial_density, no_tails
 from gadabout.schedule.choose import score
 from gadabout.schedule.modes import negligible, others
 from gadabout.schedule.stages import AbstractStage
@@ -23,6 +24,7 @@ GRADIENT, VALUE, TURN = 1.0, 0.5, 0.5
 """what one evaluation costs in a batch, and what a move costs beside it that has to wait for the one before"""
 FEW_COORDINATES = 32
 """with no more than these a product with a whole factor costs next to nothing beside the noise"""
+PARTS = tuple(f"tails.{part}" for part in ("shift", "width", "left", "right"))
 FEWEST = 1_600
 """draws of all chains that are looked at"""
 
@@ -32,15 +34,16 @@ class Judge(AbstractStage):
 
     There are three ways, of which stages in a `Chosen` after it stand for one each, in this order: a sturdier
     sampler, which is handed where chains stand and the fitted Gaussian; the same sampler, which goes on where it is;
-    and independence proposals from the fitted Gaussian at several scales, leaning where draws do, which is handed on;
-    a fourth stage makes these with standard deviations alone, where they serve as well.
+    and independence proposals from the fitted Gaussian at several scales, with the tails of the draws, which is handed
+    on; a fourth stage makes these with standard deviations alone, where they serve as well.
 
     Chains that stand where there is no mass to speak of start anew first where others stand, and θ is learned again
-    (`started_anew` in the evidence names them). There is doubt, hence the first way, where one trajectory in a thousand
-    diverges, a chain accepts less than half of what the median chain accepts, or an R-hat is above 1.1. The third is
-    taken where it promises more independent draws for its cost than the second (by `independence_efficiency` and
-    `score`, and a fixed table of costs, never by the clock), if the Pareto k̂ of its importance weights is below 0.5
-    and a proposal is worth a twentieth of an independent draw.
+    (`started_anew` in the evidence names them). It is also where draws belie the fitted Gaussian (`stretch` in the
+    evidence is above `AGREEMENT`): a chain that arrived late may have widened all of several fits that agree. There is
+    doubt, hence the first way, where one trajectory in a thousand diverges, a chain accepts less than half of what the
+    median chain accepts, or an R-hat is above 1.1. The third is taken where it promises more independent draws for its
+    cost than the second (by `independence_efficiency` and `score`, and a fixed table of costs, never by the clock), if
+    the Pareto k̂ of its importance weights is below 0.5 and a proposal is worth a twentieth of an independent draw.
 
     Args:
         sampler: what was learned in the stage before.
@@ -74,10 +77,14 @@ class Judge(AbstractStage):
         length = self.looks_at(engine)
         run, draws, stats = engine.look(self.sampler, run, length)
         lost, anew = negligible(draws, stats["lp"]), {}
-        if lost.any():
-            kept = draws[:, ~lost].reshape(-1, draws.shape[-1])
-            distinct = max(1, engine.evidence.get("distinct_starts", len(lost)) - int(lost.sum()))
-            anew = {"started_anew": np.flatnonzero(lost).tolist(), "distinct_starts": distinct}
+        kept = draws[:, ~lost]
+        stretch = stretched(engine.fitted(run, self.where), kept) if engine.settings.pooled else 0.0
+        if lost.any() or stretch > AGREEMENT:
+            anew = {"stretch": stretch}
+            if lost.any():
+                distinct = max(1, engine.evidence.get("distinct_starts", len(lost)) - int(lost.sum()))
+                anew |= {"started_anew": np.flatnonzero(lost).tolist(), "distinct_starts": distinct}
+            kept = kept.reshape(-1, draws.shape[-1])
             run = engine.learn_anew(self.sampler, run, self.where, others(lost), kept)
             run, draws, stats = engine.look(self.sampler, run, length)
         evidence = anew | seen(draws, stats)
@@ -99,7 +106,7 @@ class Judge(AbstractStage):
 
 def no_theta() -> dict[str, np.ndarray]:
     """θ of the independence moves, by its path in their kernel, before it is known."""
-    return {f"distribution.{name}": np.zeros(0) for name in ("weights", "skew.shift", "skew.width", "skew.angle")}
+    return {f"distribution.{name}": np.zeros(0) for name in ("weights", *PARTS)}
 
 
 def seen(draws: np.ndarray, stats: Mapping[str, np.ndarray]) -> dict[str, Any]:
@@ -128,6 +135,22 @@ def seen(draws: np.ndarray, stats: Mapping[str, np.ndarray]) -> dict[str, Any]:
     }
 
 
+def stretched(gaussian: Any, draws: np.ndarray) -> float:
+    """By how much, as a logarithm, draws (t, chains, n) are wider or narrower than the Gaussian in some direction.
+
+    What chance alone may do to as many draws as they are worth is left off; 0 where that is more than half of a width.
+    """
+    n, flat = draws.shape[-1], draws.reshape(-1, draws.shape[-1]).astype(float)
+    z = np.asarray(whitened(gaussian.factor, gaussian.mean, flat), float)
+    dense = len(gaussian.factor.covariance_shape()) > 1
+    widths = np.linalg.eigvalsh(np.cov(z.T).reshape(n, n)) if dense else z.var(0)
+    chance = np.sqrt((n if dense else 9) / max(len(z) * score(draws), 1.0))  # Marchenko & Pastur's edges, (1 ± chance)²
+    if chance >= 0.5:
+        return 0.0
+    narrow, wide = np.sqrt(np.maximum([widths.min(), widths.max()], np.finfo(float).tiny))
+    return float(max(np.log((1 - chance) / narrow), np.log(wide / (1 + chance)), 0.0))
+
+
 def best_independence(gaussian: Any, draws: np.ndarray, lp: np.ndarray) -> tuple[dict, dict[str, Any]]:
     """What `seen_of_independence` says with the Gaussian's factor, or with its standard deviations where they serve.
 
@@ -149,7 +172,7 @@ def best_independence(gaussian: Any, draws: np.ndarray, lp: np.ndarray) -> tuple
 def seen_of_independence(
     z: np.ndarray, lp: np.ndarray, draws: np.ndarray
 ) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-    """The best Gaussian at several scales, leaning or not, as θ by its path, and what importance weights say of it.
+    """The best Gaussian at several scales, bent or not, as θ by its path, and what importance weights say of it.
 
     A tail of the weights w = π/q under q with the index k has the index k/(1 − k) under π, where the draws are from.
 
@@ -158,9 +181,10 @@ def seen_of_independence(
         lp: log π of them, shape (draws,).
         draws: shape (draws, n).
     """
-    n, best, leaning = z.shape[1], ({}, {"independence_efficiency": -1.0}), fitted_skew(z)
-    for skew in (no_skew(n), leaning) if np.any(leaning.angle) else (leaning,):
-        u, log_slope = skew.inverse(z, np)
+    n, best, bent = z.shape[1], ({}, {"independence_efficiency": -1.0}), fitted_tails(z)
+    bends = lambda tails: int(np.sum((tails.left > 0) | (tails.right > 0)))
+    for tails in (no_tails(n), bent) if bends(bent) else (bent,):
+        u, log_slope = tails.inverse(z, np)
         squares = np.sum(u**2, 1)
         weights = fitted_weights(squares, n)
         log_weights = lp - log_radial_density(squares, n, weights) + log_slope
@@ -171,9 +195,9 @@ def seen_of_independence(
                 "independence_acceptance": acceptance,
                 "independence_efficiency": efficiency,
                 "pareto_k": k / (1 + k) if np.isfinite(k) else 1.0,
-                "leaning": int(np.sum(skew.angle != 0)),
+                "bent": bends(tails),
             }
-            parts = {"weights": weights, **{f"skew.{name}": value for name, value in vars(skew).items()}}
+            parts = {"weights": weights, **{f"tails.{name}": value for name, value in vars(tails).items()}}
             best = {f"distribution.{name}": value for name, value in parts.items()}, found
     return best
 

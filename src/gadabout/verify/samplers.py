@@ -8,7 +8,7 @@ from jaxtyping import Array
 from gadabout import algorithms
 from gadabout.algorithms import RECIPES
 from gadabout.factors import Diagonal
-from gadabout.proposals import AbstractReparametrised, ScaleMixture, Skew, StudentT
+from gadabout.proposals import AbstractReparametrised, ScaleMixture, StudentT, Tails
 from gadabout.sampler import Sampler
 from gadabout.verify.exact import FUNNEL, Exact, funnel_conditional
 
@@ -40,7 +40,7 @@ def exact_samplers(exact: Exact) -> dict[str, Sampler]:
     step, half = float(exact.sd.min()), n // 2
     walk, mala = algorithms.rwm(step_size=step), algorithms.mala(step_size=step)
     student = StudentT(mean, Diagonal(1.2 * sd), jnp.asarray(5.0))
-    lean = Skew(0.1 * jnp.ones(n), 1.1 * jnp.ones(n), 0.4 * jnp.ones(n))
+    lean = Tails(0.1 * jnp.ones(n), 1.1 * jnp.ones(n), 0.1 * jnp.ones(n), 0.4 * jnp.ones(n))
     leaning = ScaleMixture(mean, Diagonal(sd), lean, jnp.full(6, 1 / 6))
     more = {
         "gad-mala-exact": algorithms.gad_mala("exact"),
