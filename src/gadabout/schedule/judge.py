@@ -27,6 +27,9 @@ FEW_COORDINATES = 32
 PARTS = tuple(f"tails.{part}" for part in ("shift", "width", "left", "right"))
 FEWEST = 1_600
 """draws of all chains that are looked at"""
+LONGER = 4
+"""times as many are looked at where chains only seem not to mix"""
+LARGEST_RHAT = 1.1
 
 
 class Judge(AbstractStage):
@@ -41,7 +44,8 @@ class Judge(AbstractStage):
     (`started_anew` in the evidence names them). It is also where draws belie the fitted Gaussian (`stretch` in the
     evidence is above `AGREEMENT`): a chain that arrived late may have widened all of several fits that agree. There is
     doubt, hence the first way, where one trajectory in a thousand diverges, a chain accepts less than half of what the
-    median chain accepts, or an R-hat is above 1.1. The third is taken where it promises more independent draws for its
+    median chain accepts, or an R-hat is above 1.1, where it stands alone also of four times as many draws: of few that
+    mix slowly it says little. The third is taken where it promises more independent draws for its
     cost than the second (by `independence_efficiency` and `score`, and a fixed table of costs, never by the clock), if
     the Pareto k̂ of its importance weights is below 0.5 and a proposal is worth a twentieth of an independent draw.
 
@@ -64,6 +68,9 @@ class Judge(AbstractStage):
         return (self.sampler,)
 
     def looks_at(self, engine):
+        return LONGER * self._length(engine)
+
+    def _length(self, engine):
         return max(self.num_iterations, -(-FEWEST // engine.settings.num_chains))
 
     def begin(self, engine, warm):
@@ -74,7 +81,7 @@ class Judge(AbstractStage):
 
     def advance(self, engine, progress, done):
         run, theta = progress
-        length = self.looks_at(engine)
+        length = self._length(engine)
         run, draws, stats = engine.look(self.sampler, run, length)
         lost, anew = negligible(draws, stats["lp"]), {}
         kept = draws[:, ~lost]
@@ -87,7 +94,11 @@ class Judge(AbstractStage):
             kept = kept.reshape(-1, draws.shape[-1])
             run = engine.learn_anew(self.sampler, run, self.where, others(lost), kept)
             run, draws, stats = engine.look(self.sampler, run, length)
-        evidence = anew | seen(draws, stats)
+        evidence = seen(draws, stats)
+        if len(evidence["doubt"]) == 1 and evidence["rhat"] > LARGEST_RHAT:
+            run, draws, stats = engine.look(self.sampler, run, LONGER * length)
+            evidence = seen(draws, stats)
+        evidence |= anew
         if engine.settings.pooled:
             theta, found = best_independence(engine.fitted(run, self.where), draws, stats["lp"])
             evidence |= found
@@ -124,11 +135,12 @@ def seen(draws: np.ndarray, stats: Mapping[str, np.ndarray]) -> dict[str, Any]:
         doubt.append(
             f"chain {int(np.argmin(rates))} accepts {rates.min():.0%}, the median chain {np.median(rates):.0%}"
         )
-    if not rhat <= 1.1:
+    if not rhat <= LARGEST_RHAT:
         doubt.append(f"R-hat is {rhat:.2f}")
     gradients = float(stats["gradient_evaluations"].mean()) if "gradient_evaluations" in stats else 1.0
     return {
         "doubt": doubt,
+        "rhat": rhat,
         "acceptance": float(rates.mean()),
         "efficiency": score(draws),
         "gradients": gradients,
