@@ -81,26 +81,9 @@ class Judge(AbstractStage):
 
     def advance(self, engine, progress, done):
         run, theta = progress
-        length = self._length(engine)
-        run, draws, stats = engine.look(self.sampler, run, length)
-        lost, anew = negligible(draws, stats["lp"]), {}
-        kept = draws[:, ~lost]
-        stretch = stretched(engine.fitted(run, self.where), kept) if engine.settings.pooled else 0.0
-        if lost.any() or stretch > AGREEMENT:
-            anew = {"stretch": stretch}
-            if lost.any():
-                distinct = max(1, engine.evidence.get("distinct_starts", len(lost)) - int(lost.sum()))
-                anew |= {"started_anew": np.flatnonzero(lost).tolist(), "distinct_starts": distinct}
-            kept = kept.reshape(-1, draws.shape[-1])
-            run = engine.learn_anew(self.sampler, run, self.where, others(lost), kept)
-            run, draws, stats = engine.look(self.sampler, run, length)
-        evidence = seen(draws, stats)
-        if len(evidence["doubt"]) == 1 and evidence["rhat"] > LARGEST_RHAT:
-            run, draws, stats = engine.look(self.sampler, run, LONGER * length)
-            evidence = seen(draws, stats)
-        evidence |= anew
+        run, draws, lp, evidence = self._looked(engine, run)
         if engine.settings.pooled:
-            theta, found = best_independence(engine.fitted(run, self.where), draws, stats["lp"])
+            theta, found = best_independence(engine.fitted(run, self.where), draws, lp)
             evidence |= found
         move = decide(evidence) if self.move is None else self.move
         if move == "independence" and evidence.get("diagonal"):
@@ -109,6 +92,27 @@ class Judge(AbstractStage):
         evidence["settled"] = engine.has_settled(self.sampler, run)
         engine.choose(MOVES.index(move), evidence | {"why": why(evidence)})
         return (run, theta), 1
+
+    def _looked(self, engine, run):
+        """The run after the looks that were needed, draws and log π of the last of them, and what they say."""
+        length, anew = self._length(engine), {}
+        run, draws, stats = engine.look(self.sampler, run, length)
+        lost = negligible(draws, stats["lp"])
+        kept = draws[:, ~lost]
+        stretch = stretched(engine.fitted(run, self.where), kept) if engine.settings.pooled else 0.0
+        if lost.any():
+            distinct = max(1, engine.evidence.get("distinct_starts", len(lost)) - int(lost.sum()))
+            anew = {"started_anew": np.flatnonzero(lost).tolist(), "distinct_starts": distinct}
+        if lost.any() or stretch > AGREEMENT:
+            anew |= {"stretch": stretch}
+            flat = kept.reshape(-1, draws.shape[-1])
+            run = engine.learn_anew(self.sampler, run, self.where, others(lost), flat)
+            run, draws, stats = engine.look(self.sampler, run, length)
+        evidence = seen(draws, stats)
+        if len(evidence["doubt"]) == 1 and evidence["rhat"] > LARGEST_RHAT:
+            run, draws, stats = engine.look(self.sampler, run, LONGER * length)
+            evidence = seen(draws, stats)
+        return run, draws, stats["lp"], evidence | anew
 
     def end(self, engine, progress):
         run, theta = progress
