@@ -9,7 +9,7 @@ from arviz_stats.base.array import array_stats
 import gadabout as gad
 from gadabout.driver.descend import descend, land
 from gadabout.driver.programs import operations
-from gadabout.schedule.judge import seen
+from gadabout.schedule.evidence import seen
 from gadabout.target import Target
 
 N = 20

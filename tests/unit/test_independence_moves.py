@@ -15,7 +15,8 @@ from gadabout.factors import Cholesky, Diagonal
 from gadabout.proposals import ScaleMixture, Tails, fitted_tails, fitted_weights, log_radial_density, no_tails
 from gadabout.proposals.scale_mixture import SCALES
 from gadabout.schedule import Chosen, Draw, Judge, Plan, Search, judge
-from gadabout.schedule.judge import decide, seen_of_independence, stretched, why
+from gadabout.schedule.evidence import seen_of_independence, stretched
+from gadabout.schedule.judge import decide, why
 
 BENT = Tails(jnp.array([0.3, -0.1]), jnp.array([0.9, 1.2]), jnp.array([0.0, 0.3]), jnp.array([0.5, 0.1]))
 WEIGHTS = jnp.array([0.1, 0.4, 0.2, 0.1, 0.1, 0.1])

@@ -1,0 +1,118 @@
+"""What some draws, and their log densities, say of the moves that made them and of those that others would be."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import equinox as eqx
+import jax
+import numpy as np
+from jaxtyping import Array, Float
+
+from gadabout.diagnostics import independence_efficiency, pareto_k
+from gadabout.diagnostics.summary import rhat_of_halves
+from gadabout.proposals import fitted_tails, fitted_weights, log_radial_density, no_tails
+from gadabout.schedule.choose import score
+
+LARGEST_RHAT = 1.1
+FEW_COORDINATES = 32
+"""with no more than these a product with a whole factor costs next to nothing beside the noise"""
+
+
+def seen(draws: np.ndarray, stats: Mapping[str, np.ndarray]) -> dict[str, Any]:
+    """What draws (t, chains, n) and their statistics (t, chains) say of the sampler that made them.
+
+    `doubt` holds the reasons not to go on with it, in words.
+    """
+    diverging = float(stats["diverging"].mean()) if "diverging" in stats else 0.0
+    rates = stats["acceptance_rate"].mean(0)
+    rhat = float(rhat_of_halves(np.moveaxis(draws, 0, 1)).max())
+    doubt = []
+    if diverging > 1e-3:
+        doubt.append(f"{diverging:.1%} of trajectories diverge")
+    if rates.min() < 0.5 * np.median(rates):
+        doubt.append(
+            f"chain {int(np.argmin(rates))} accepts {rates.min():.0%}, the median chain {np.median(rates):.0%}"
+        )
+    if not rhat <= LARGEST_RHAT:
+        doubt.append(f"R-hat is {rhat:.2f}")
+    gradients = float(stats["gradient_evaluations"].mean()) if "gradient_evaluations" in stats else 1.0
+    return {
+        "doubt": doubt,
+        "rhat": rhat,
+        "acceptance": float(rates.mean()),
+        "efficiency": score(draws),
+        "gradients": gradients,
+    }
+
+
+def stretched(gaussian: Any, draws: np.ndarray) -> float:
+    """By how much, as a logarithm, draws (t, chains, n) are wider or narrower than the Gaussian in some direction.
+
+    What chance alone may do to as many draws as they are worth is left off; 0 where that is more than half of a width.
+    """
+    n, flat = draws.shape[-1], draws.reshape(-1, draws.shape[-1]).astype(float)
+    z = np.asarray(whitened(gaussian.factor, gaussian.mean, flat), float)
+    dense = len(gaussian.factor.covariance_shape()) > 1
+    widths = np.linalg.eigvalsh(np.cov(z.T).reshape(n, n)) if dense else z.var(0)
+    chance = np.sqrt((n if dense else 9) / max(len(z) * score(draws), 1.0))  # Marchenko & Pastur's edges, (1 ± chance)²
+    if chance >= 0.5:
+        return 0.0
+    narrow, wide = np.sqrt(np.maximum([widths.min(), widths.max()], np.finfo(float).tiny))
+    return float(max(np.log((1 - chance) / narrow), np.log(wide / (1 + chance)), 0.0))
+
+
+def best_independence(gaussian: Any, draws: np.ndarray, lp: np.ndarray) -> tuple[dict, dict[str, Any]]:
+    """What `seen_of_independence` says with the Gaussian's factor, or with its standard deviations where they serve.
+
+    They serve, at linear cost, where they give 0.95 of its efficiency and coordinates are many; `diagonal` says so.
+    """
+    flat, lp = draws.reshape(-1, draws.shape[-1]).astype(float), lp.ravel()
+    z = np.asarray(whitened(gaussian.factor, gaussian.mean, flat), float)
+    theta, found = seen_of_independence(z, lp, flat)
+    if len(gaussian.factor.covariance_shape()) == 1:
+        return theta, found | {"diagonal": True}
+    if z.shape[1] <= FEW_COORDINATES:
+        return theta, found | {"diagonal": False}
+    scaled = (flat - np.asarray(gaussian.mean)) / np.asarray(gaussian.factor.deviations())
+    alone, own = seen_of_independence(scaled, lp, flat)
+    serves = own["independence_efficiency"] >= 0.95 * found["independence_efficiency"]
+    return (alone, own | {"diagonal": True}) if serves else (theta, found | {"diagonal": False})
+
+
+def seen_of_independence(
+    z: np.ndarray, lp: np.ndarray, draws: np.ndarray
+) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+    """The best Gaussian at several scales, bent or not, as θ by its path, and what importance weights say of it.
+
+    A tail of the weights w = π/q under q with the index k has the index k/(1 − k) under π, where the draws are from.
+
+    Args:
+        z: L⁻¹(x − m) of draws, shape (draws, n).
+        lp: log π of them, shape (draws,).
+        draws: shape (draws, n).
+    """
+    n, best, bent = z.shape[1], ({}, {"independence_efficiency": -1.0}), fitted_tails(z)
+    bends = lambda tails: int(np.sum((tails.left > 0) | (tails.right > 0)))
+    for tails in (no_tails(n), bent) if bends(bent) else (bent,):
+        u, log_slope = tails.inverse(z, np)
+        squares = np.sum(u**2, 1)
+        weights = fitted_weights(squares, n)
+        log_weights = lp - log_radial_density(squares, n, weights) + log_slope
+        acceptance, efficiency = independence_efficiency(log_weights, draws)
+        if efficiency > best[1]["independence_efficiency"]:
+            k = max(pareto_k(log_weights), 0.0)
+            found = {
+                "independence_acceptance": acceptance,
+                "independence_efficiency": efficiency,
+                "pareto_k": k / (1 + k) if np.isfinite(k) else 1.0,
+                "bent": bends(tails),
+            }
+            parts = {"weights": weights, **{f"tails.{name}": value for name, value in vars(tails).items()}}
+            best = {f"distribution.{name}": value for name, value in parts.items()}, found
+    return best
+
+
+@eqx.filter_jit
+def whitened(factor: Any, mean: Array, draws: Any) -> Float[Array, "draws n"]:
+    """L⁻¹(x − m) of draws."""
+    return jax.vmap(lambda x: factor.solve(x - mean))(draws)
