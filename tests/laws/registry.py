@@ -197,19 +197,30 @@ SAMPLERS, UNADJUSTED, PLANS = samplers(), unadjusted(), plans()
 
 IN_FLOAT32 = (
     "gad-mala",
-    "gad-rwm-diagonal",
     "gad-user-asymmetric",
-    "hmc-dual-averaging",
     "am",
-    "ram",
-    "fisher-mala",
-    "reprojected-gad-mala",
     "mixture-independence",
-    "cycle",
     "nuts",
     "psgld",
 )
 """those whose laws the checks run in single precision too; all others have the marker"""
+
+VARIANTS = (
+    "am-as-written",
+    "cycle-nuts",
+    "gad-independence-flow",
+    "gad-mala-adam",
+    "gad-mala-diagonal",
+    "gad-mala-exact",
+    "gad-multiscale",
+    "gad-trajectory",
+    "gad-user",
+    "hmc-proportional",
+    "independence-student",
+    "nuts-halving",
+    "reprojected-haario",
+)
+"""those that the frame above the kernel treats as it treats another: its laws are run for them under the marker"""
 
 
 def entry(name):
@@ -222,13 +233,14 @@ def _made(precision):
     return samplers() | unadjusted() | plans()
 
 
-def every(*groups):
-    """A law's parameters: every name in both precisions."""
+def every(*groups, marked=()):
+    """A law's parameters: every name in both precisions, in the checks but for those that are `marked`."""
     names = [name for group in groups for name in group]
+    double = lambda name: pytest.mark.long if name in marked else ()
     single = lambda name: () if name in IN_FLOAT32 else pytest.mark.long
     return pytest.mark.parametrize(
         ("name", "precision"),
-        [pytest.param(name, "float64", id=name) for name in names]
+        [pytest.param(name, "float64", id=name, marks=double(name)) for name in names]
         + [pytest.param(name, "float32", id=f"{name}-float32", marks=single(name)) for name in names],
         indirect=["precision"],
         scope="module",  # laws of one sampler run one after another, and find its programs compiled

@@ -11,9 +11,9 @@ from gadabout.adaptations import NoAdaptation
 from gadabout.driver import loop
 from gadabout.schedule import Warm
 from tests.laws import law_target
-from tests.laws.registry import SAMPLERS, UNADJUSTED, entry, every
+from tests.laws.registry import SAMPLERS, UNADJUSTED, VARIANTS, entry, every
 
-every_sampler = every(SAMPLERS, UNADJUSTED)
+every_sampler = every(SAMPLERS, UNADJUSTED, marked=VARIANTS)
 every_exact_sampler = every(SAMPLERS)
 FIELDS = ("accepted", "lp", loop.POSITION)
 TO_ROUNDING = {"float64": {"rtol": 1e-9}, "float32": {"rtol": 1e-3, "atol": 1e-4}}

@@ -16,7 +16,7 @@ from gadabout.driver.services import Services
 from gadabout.layout import layout_of
 from gadabout.schedule import Draw, Hold, Learn, Warm, plan_of
 from tests.laws import law_target
-from tests.laws.registry import PLANS, SAMPLERS, UNADJUSTED, entry, every
+from tests.laws.registry import PLANS, SAMPLERS, UNADJUSTED, VARIANTS, entry, every
 
 WARMUP, DRAWS, CHAINS = 40, 41, 2
 
@@ -106,7 +106,7 @@ def pieces(monkeypatch):
     return seen
 
 
-@every(SAMPLERS, UNADJUSTED, PLANS)
+@every(SAMPLERS, UNADJUSTED, PLANS, marked=VARIANTS)
 def test_a_run_goes_on_from_any_stop_to_the_same_bits(name, pieces):
     """Every fourth checkpoint, mid-warm-up, at the ends of windows and among the draws; and two interruptions.
 
