@@ -15,8 +15,8 @@ from threadpoolctl import ThreadpoolController
 LARGEST = 300
 """coordinates up to which a second thread gains nothing"""
 _lock = threading.Lock()
-_runs: list[object] = []
 _limits: list = []
+"""one for each run under way; the first of them knows what was before"""
 
 
 @contextmanager
@@ -28,18 +28,15 @@ def one_thread(n: int) -> Iterator[None]:
     if n > LARGEST:
         yield
         return
-    run = object()
     with _lock:
-        if not _runs:
-            _limits.append(_libraries().limit(limits=1, user_api="blas"))
-        _runs.append(run)
+        _limits.append(_libraries().limit(limits=1, user_api="blas"))
     try:
         yield
     finally:
         with _lock:
-            _runs.remove(run)
-            if not _runs:
-                _limits.pop().restore_original_limits()
+            limit = _limits.pop()
+            if not _limits:
+                limit.restore_original_limits()
 
 
 @cache

@@ -10,7 +10,7 @@ from jaxtyping import Array, Float
 
 from gadabout.diagnostics import independence_efficiency, pareto_k
 from gadabout.diagnostics.summary import rhat_of_halves
-from gadabout.proposals import fitted_tails, fitted_weights, log_radial_density, no_tails
+from gadabout.proposals import Tails, fitted_tails, fitted_weights, log_radial_density, no_tails
 from gadabout.schedule.choose import score
 
 LARGEST_RHAT = 1.1
@@ -50,8 +50,7 @@ def stretched(gaussian: Any, draws: np.ndarray) -> float:
 
     What chance alone may do to as many draws as they are worth is left off; 0 where that is more than half of a width.
     """
-    n, flat = draws.shape[-1], draws.reshape(-1, draws.shape[-1]).astype(float)
-    z = np.asarray(whitened(gaussian.factor, gaussian.mean, flat), float)
+    n, z = draws.shape[-1], whitened(gaussian, flattened(draws))
     dense = len(gaussian.factor.covariance_shape()) > 1
     widths = np.linalg.eigvalsh(np.cov(z.T).reshape(n, n)) if dense else z.var(0)
     chance = np.sqrt((n if dense else 9) / max(len(z) * score(draws), 1.0))  # Marchenko & Pastur's edges, (1 ± chance)²
@@ -66,8 +65,8 @@ def best_independence(gaussian: Any, draws: np.ndarray, lp: np.ndarray) -> tuple
 
     They serve, at linear cost, where they give 0.95 of its efficiency and coordinates are many; `diagonal` says so.
     """
-    flat, lp = draws.reshape(-1, draws.shape[-1]).astype(float), lp.ravel()
-    z = np.asarray(whitened(gaussian.factor, gaussian.mean, flat), float)
+    flat, lp = flattened(draws), lp.ravel()
+    z = whitened(gaussian, flat)
     theta, found = seen_of_independence(z, lp, flat)
     if len(gaussian.factor.covariance_shape()) == 1:
         return theta, found | {"diagonal": True}
@@ -107,12 +106,26 @@ def seen_of_independence(
                 "pareto_k": k / (1 + k) if np.isfinite(k) else 1.0,
                 "bent": bends(tails),
             }
-            parts = {"weights": weights, **{f"tails.{name}": value for name, value in vars(tails).items()}}
-            best = {f"distribution.{name}": value for name, value in parts.items()}, found
+            best = theta_of(weights, tails), found
     return best
 
 
+def theta_of(weights: np.ndarray, tails: Tails) -> dict[str, np.ndarray]:
+    """θ of the independence moves, by its path in their kernel."""
+    parts = {"weights": weights, **{f"tails.{name}": value for name, value in vars(tails).items()}}
+    return {f"distribution.{name}": value for name, value in parts.items()}
+
+
+def flattened(draws: np.ndarray) -> np.ndarray:
+    """Draws (t, chains, n) of all chains, shape (draws, n), in double precision."""
+    return draws.reshape(-1, draws.shape[-1]).astype(float)
+
+
+def whitened(gaussian: Any, draws: np.ndarray) -> np.ndarray:
+    """L⁻¹(x − m) of draws, shape (draws, n)."""
+    return np.asarray(_whitened(gaussian.factor, gaussian.mean, draws), float)
+
+
 @eqx.filter_jit
-def whitened(factor: Any, mean: Array, draws: Any) -> Float[Array, "draws n"]:
-    """L⁻¹(x − m) of draws."""
+def _whitened(factor: Any, mean: Array, draws: Any) -> Float[Array, "draws n"]:
     return jax.vmap(lambda x: factor.solve(x - mean))(draws)

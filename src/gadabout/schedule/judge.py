@@ -7,7 +7,8 @@ import equinox as eqx
 import numpy as np
 
 from gadabout.adaptations.fitted_gaussian import AGREEMENT
-from gadabout.schedule.evidence import LARGEST_RHAT, best_independence, seen, stretched
+from gadabout.proposals import no_tails
+from gadabout.schedule.evidence import LARGEST_RHAT, best_independence, seen, stretched, theta_of
 from gadabout.schedule.modes import negligible, others
 from gadabout.schedule.stages import AbstractStage
 
@@ -17,7 +18,6 @@ LEAST_EFFICIENCY = 0.05
 """of an independence proposal: with less, chains stay where they are for longer than a period of 32 moves"""
 GRADIENT, VALUE, TURN = 1.0, 0.5, 0.5
 """what one evaluation costs in a batch, and what a move costs beside it that has to wait for the one before"""
-PARTS = tuple(f"tails.{part}" for part in ("shift", "width", "left", "right"))
 FEWEST = 1_600
 """draws of all chains that are looked at"""
 LONGER = 4
@@ -37,9 +37,9 @@ class Judge(AbstractStage):
     evidence is above `AGREEMENT`): a chain that arrived late may have widened all of several fits that agree. There is
     doubt, hence the first way, where one trajectory in a thousand diverges, a chain accepts less than half of what the
     median chain accepts, or an R-hat is above 1.1, where it stands alone also of four times as many draws: of few that
-    mix slowly it says little. The third is taken where it promises more independent draws for its
-    cost than the second (by `independence_efficiency` and `score`, and a fixed table of costs, never by the clock), if
-    the Pareto k̂ of its importance weights is below 0.5 and a proposal is worth a twentieth of an independent draw.
+    mix slowly it says little. The third is taken where it promises more independent draws for its cost than the second
+    (by `independence_efficiency` and `score`, and a fixed table of costs, never by the clock), if the Pareto k̂ of its
+    importance weights is below 0.5 and a proposal is worth a twentieth of an independent draw.
 
     Args:
         sampler: what was learned in the stage before.
@@ -66,7 +66,8 @@ class Judge(AbstractStage):
         return max(self.num_iterations, -(-FEWEST // engine.settings.num_chains))
 
     def begin(self, engine, warm):
-        return engine.start(self.sampler, warm), no_theta()
+        unknown = theta_of(np.zeros(0), no_tails(0))
+        return engine.start(self.sampler, warm), unknown
 
     def length(self, engine):
         return 1
@@ -109,11 +110,6 @@ class Judge(AbstractStage):
     def end(self, engine, progress):
         run, theta = progress
         return engine.hand_over(run) if MOVES[engine.choice] == "local" else engine.hand_on(run, self.where, theta)
-
-
-def no_theta() -> dict[str, np.ndarray]:
-    """θ of the independence moves, by its path in their kernel, before it is known."""
-    return {f"distribution.{name}": np.zeros(0) for name in ("weights", *PARTS)}
 
 
 def decide(evidence: Mapping[str, Any]) -> str:
