@@ -217,7 +217,7 @@ def chosen_by(density, starts, sampler):
 
 
 def test_chains_that_mix_slowly_are_looked_at_for_longer(monkeypatch):
-    """Turns by 0.3 to 0.5 on N(0, I), τ = 25: of 100 draws R-hat is above 1.1, of 400 it is not."""
+    """Turns by 0.3 to 0.5 on N(0, I), τ = 25: of 50 draws R-hat is above 1.1, of 400 it is not."""
     slow, starts = gad.split_hmc("dense", step_size=0.5, max_steps=1), jax.random.normal(jax.random.key(1), (16, 2))
     evidence = chosen_by(lambda x: -0.5 * x @ x, starts, slow)
     assert (evidence["move"], evidence["doubt"]) == ("local", [])

@@ -1,7 +1,7 @@
 """A Gaussian fitted to each of many short windows of a warm-up, which ends when fits agree."""
 
 from collections.abc import Callable
-from itertools import accumulate
+from itertools import accumulate, chain, count
 from typing import Any
 
 import equinox as eqx
@@ -16,24 +16,27 @@ from gadabout.factors import log_stretches
 AGREEMENT = 0.35
 """the largest change of a direction's width, in logarithms, between fits that agree"""
 FEWEST_WINDOWS = 4
+"""after which fits may agree"""
+STEP_WINDOW = 12
+"""iterations of a window for the step size alone"""
 
 
 def quick_windows(length: int, last: int = 50) -> list[int]:
-    """Windows of 8, 8, 12, 16, 24, 32, 64, 128, … iterations, and a shorter one for the step size alone."""
+    """Windows of 8, 8, 12, 16, 24, 32, 64, 128, … iterations, and at the end one for the step size alone.
+
+    From the first on in which fits may agree, each is followed by 12 iterations for the step size alone.
+    """
     if length < 20:
         return [length]
     last = min(last, length // 5)
     windows, left = [], length - last
-    for window in (8, 8, 12, 16, 24, 32):
-        if left < 2 * window:
-            break
-        windows.append(window)
-        left -= window
-    while left:
-        window = 2 * windows[-1]
-        windows.append(left if left < 3 * window else window)
-        left -= windows[-1]
-    return [*windows, last]
+    for i, window in enumerate(chain((8, 8, 12, 16, 24, 32), (2**power for power in count(6)))):
+        pair = [window, STEP_WINDOW] if i + 1 >= FEWEST_WINDOWS else [window]
+        if left < 2 * sum(pair):
+            return [*windows, left, last]
+        windows += pair
+        left -= sum(pair)
+    raise AssertionError("windows grow")
 
 
 class FittedMemory(eqx.Module):

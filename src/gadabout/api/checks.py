@@ -28,7 +28,9 @@ def checked_plan(sampler: Any) -> Plan:
         name = getattr(sampler, "__name__", "")
         got = f"the function {name}: call it, {name}()" if name in vars(algorithms) else shown(sampler)
         raise TypeError(f"sampler must be a recipe's result, such as gadabout.gad_mala(), got {got}")
-    retyped = lambda leaf: jnp.asarray(leaf, dtype=float) if eqx.is_inexact_array(leaf) else leaf
+    own = jnp.result_type(float)
+    other = lambda leaf: eqx.is_inexact_array(leaf) and (leaf.dtype != own or not isinstance(leaf, jax.Array))
+    retyped = lambda leaf: jnp.asarray(leaf, own) if other(leaf) else leaf
     return plan_of(jax.tree.map(retyped, sampler))
 
 

@@ -14,7 +14,6 @@ from gadabout.adaptations import PerChain, Pool
 from gadabout.adaptations.pool import ALONE
 from gadabout.driver import processes
 from gadabout.driver.programs import Program, program, shapes_of
-from gadabout.kernels import AbstractKernel
 from gadabout.sampler import Sampler, State
 from gadabout.schedule import Warm
 from gadabout.target import Target
@@ -23,6 +22,8 @@ POSITION = "position"
 CHAINS = "chains"
 """the mesh axis over which chains are laid"""
 BUFFER_BYTES = 16 * 2**20
+QUICK_BYTES, QUICK_LENGTH = 4 * 2**20, 64
+"""each chunk clears its buffer: beyond so many bytes that takes a while, and is worth it for fewer draws than these"""
 LONGEST_BUFFER = 1_024
 
 
@@ -63,9 +64,10 @@ def positions(pools: State) -> Float[Array, "chains n"]:
     return x.reshape(-1, x.shape[-1])
 
 
-def first_kernel(run: Run) -> AbstractKernel:
-    """The kernel of the first pool, which is that of all chains where adaptation is pooled."""
-    return jax.tree.map(lambda leaf: leaf[0], run.pools.kernel)
+@eqx.filter_jit
+def first(stacked: PyTree) -> PyTree:
+    """What belongs to the first pool, which is that of all chains where adaptation is pooled."""
+    return jax.tree.map(lambda leaf: leaf[0], stacked)
 
 
 @program(donate="all-except-first")
@@ -119,7 +121,9 @@ def block_of(run: Run, adapt: bool) -> int:
 def buffer_length(recorded: dict[str, Any], block: int = 1) -> int:
     """Draws that a chunk's buffer holds: a power of two that depends on the size of a draw, not on the run's length."""
     draw_bytes = sum(spec.size * spec.dtype.itemsize for spec in recorded.values())
-    return max(block, min(LONGEST_BUFFER, 2 ** ((BUFFER_BYTES // max(draw_bytes, 1)).bit_length() - 1)))
+    quick, most = (bytes // max(draw_bytes, 1) for bytes in (QUICK_BYTES, BUFFER_BYTES))
+    length = min(LONGEST_BUFFER, max(quick, min(QUICK_LENGTH, most)))
+    return max(block, 2 ** (length.bit_length() - 1))
 
 
 def advance(

@@ -228,8 +228,8 @@ class Pipeline:
 
 def awaited(tree: PyTree) -> None:
     """Returns once arrays are computed. Python hears of signals meanwhile, which it does not while it is blocked."""
-    pause = 1e-4
+    pause = 5e-5
     while not all(leaf.is_ready() for leaf in jax.tree.leaves(tree)):
         time.sleep(pause)
-        pause = min(1.15 * pause, 5e-3)  # the last one is a seventh of the wait at most
+        pause = min(1.02 * pause, 5e-3)  # the last one is a fiftieth of the wait, or the first
     jax.block_until_ready(tree)  # raises what the program raised

@@ -17,6 +17,7 @@ from gadabout.driver.records import Records
 from gadabout.driver.search import Starts, find_start
 from gadabout.factors import FactorChoice, FactorKind, isotropic, kind_for
 from gadabout.factors.kinds import MANY
+from gadabout.kernels import AbstractKernel
 from gadabout.sampler import Learned, Sampler, theta_by_name
 from gadabout.schedule import AbstractStage, AbstractWarmup, Plan, Warm, lengths
 from gadabout.target import Target
@@ -60,13 +61,18 @@ class Services:
         each = lengths([group[0].share for group in warm], self.settings.num_warmup)  # pyright: ignore
         return next(length for group, length in zip(warm, each, strict=True) if any(one is stage for one in group))
 
+    @property
+    def kernels(self) -> tuple[AbstractKernel, ...]:
+        """The kernels of the plan's samplers, in shapes."""
+        return shapes_of(_kernels, self.plan, self.starts.layout.dim)
+
     def check_memory(self) -> None:
         """Raises MemoryError where chains, a sampler's matrices, or a look need more than the machine has."""
         room.check_plan(self)
 
     def search(self, warm: Warm) -> Warm:
         """The warm state with places to start, where the log density and its derivatives are finite."""
-        order = max(derivatives_needed(sampler, self.target) for sampler in self.plan.samplers)
+        order = max(_derivatives(kernel) for kernel in self.kernels)
         positions = find_start(self.target, self.starts, self.settings.num_chains, order, self.start_key)
         if self.records.select(loop.POSITION, False):  # known by now; a plan may compile what draws much later
             kept = jax.ShapeDtypeStruct(positions.shape, positions.dtype)
@@ -147,7 +153,7 @@ class Services:
 
     def fitted(self, run: loop.Run, where: Callable[[Any], Any]) -> Any:
         """What `where` says of the kernel; where each chain learned its own, of the first."""
-        return where(loop.first_kernel(self.gathered(run)))
+        return loop.first(where(self.gathered(run.pools.kernel)))
 
     def learn_anew(
         self, sampler: Sampler, run: loop.Run, where: Callable[[Any], Any], sources: np.ndarray, draws: np.ndarray
@@ -165,12 +171,11 @@ class Services:
         """
 
         def fitted(run):
-            kernel = loop.first_kernel(run)
-            own = theta_by_name(kernel) | {name: jnp.asarray(value, dtype=float) for name, value in theta.items()}
-            return Warm(
-                run.chain_keys, run.t, loop.positions(run.pools),
-                Learned(where(kernel).mean, where(kernel).factor, own),
-            )  # fmt: skip
+            own = loop.first(theta_by_name(run.pools.kernel))
+            own |= {name: jnp.asarray(value, dtype=float) for name, value in theta.items()}
+            known = where(run.pools.kernel)
+            gaussian = loop.first((known.mean, known.factor))
+            return Warm(run.chain_keys, run.t, loop.positions(run.pools), Learned(*gaussian, own))
 
         return self._shaped(fitted, self.gathered(run))
 
@@ -220,7 +225,7 @@ class Services:
 
     def first(self) -> Warm:
         """What the first stage begins with."""
-        keys = jax.vmap(lambda c: jax.random.fold_in(self.stream, c))(jnp.arange(self.settings.num_chains))
+        keys = _keys_of_chains(self.stream, self.settings.num_chains)
         return Warm(keys, jnp.zeros((), jnp.uint32), None, self.learned)
 
 
@@ -282,8 +287,20 @@ def log_densities(target: Target, positions: Float[Array, "chains n"]) -> Float[
 def derivatives_needed(sampler: Sampler, target: Target) -> int:
     """Derivatives of the log density that the sampler takes, learning included."""
     assert target.layout is not None, "models are laid out before they are run"
-    kernel = shapes_of(Sampler.kernel, sampler, target.layout.dim)
+    return _derivatives(shapes_of(Sampler.kernel, sampler, target.layout.dim))
+
+
+def _derivatives(kernel: AbstractKernel) -> int:
     return max(kernel.order, int(kernel.gradient_evaluations(True) > 0))
+
+
+def _kernels(plan: Plan, n: int) -> tuple[AbstractKernel, ...]:
+    return tuple(sampler.kernel(n) for sampler in plan.samplers)
+
+
+@eqx.filter_jit
+def _keys_of_chains(stream: Key[Array, ""], num_chains: int) -> Key[Array, " chains"]:
+    return jax.vmap(lambda c: jax.random.fold_in(stream, c))(jnp.arange(num_chains))
 
 
 def _alike(a: PyTree, b: PyTree) -> bool:

@@ -56,8 +56,9 @@ def fitted_tails(z: np.ndarray) -> Tails:
     N, n = z.shape
     mean, sd = z.mean(0), np.maximum(z.std(0), np.finfo(float).tiny)
     d = (z - mean) / sd
-    leans = np.abs(np.mean(d**3, 0)) > SIGNIFICANT * np.sqrt(6 / N)
-    spreads = np.mean(d**4, 0) - 3 > SIGNIFICANT * np.sqrt(24 / N)
+    square = d * d  # d**3 and d**4 take forty times as long
+    leans = np.abs(np.mean(square * d, 0)) > SIGNIFICANT * np.sqrt(6 / N)
+    spreads = np.mean(square * square, 0) - 3 > SIGNIFICANT * np.sqrt(24 / N)
     odd = np.flatnonzero(leans | spreads)
     ordered = np.sort(d[:, odd], 0)
     best, least = np.zeros((4, len(odd))), np.full(len(odd), np.inf)

@@ -16,6 +16,8 @@ from gadabout.schedule.choose import score
 LARGEST_RHAT = 1.1
 FEW_COORDINATES = 32
 """with no more than these a product with a whole factor costs next to nothing beside the noise"""
+SAME, OTHER = 1e-3, 1.0
+"""the Kullback-Leibler divergences up to which two Gaussians propose alike, and from which on they do not"""
 
 
 def seen(draws: np.ndarray, stats: Mapping[str, np.ndarray]) -> dict[str, Any]:
@@ -64,17 +66,17 @@ def best_independence(gaussian: Any, draws: np.ndarray, lp: np.ndarray) -> tuple
     """What `seen_of_independence` says with the Gaussian's factor, or with its standard deviations where they serve.
 
     They serve, at linear cost, where they give 0.95 of its efficiency and coordinates are many; `diagonal` says so.
+    That is not worked out where the divergence of the two Gaussians leaves no doubt.
     """
     flat, lp = flattened(draws), lp.ravel()
-    z = whitened(gaussian, flat)
-    theta, found = seen_of_independence(z, lp, flat)
-    if len(gaussian.factor.covariance_shape()) == 1:
-        return theta, found | {"diagonal": True}
-    if z.shape[1] <= FEW_COORDINATES:
+    widths = np.asarray(gaussian.factor.deviations())
+    few = len(widths) <= FEW_COORDINATES and len(gaussian.factor.covariance_shape()) > 1
+    apart = np.inf if few else float(np.sum(np.log(widths)) - gaussian.factor.log_det())
+    theta, found = seen_of_independence(whitened(gaussian, flat), lp, flat) if apart > SAME else ({}, {})
+    if apart > OTHER:
         return theta, found | {"diagonal": False}
-    scaled = (flat - np.asarray(gaussian.mean)) / np.asarray(gaussian.factor.deviations())
-    alone, own = seen_of_independence(scaled, lp, flat)
-    serves = own["independence_efficiency"] >= 0.95 * found["independence_efficiency"]
+    alone, own = seen_of_independence((flat - np.asarray(gaussian.mean)) / widths, lp, flat)
+    serves = not found or own["independence_efficiency"] >= 0.95 * found["independence_efficiency"]
     return (alone, own | {"diagonal": True}) if serves else (theta, found | {"diagonal": False})
 
 

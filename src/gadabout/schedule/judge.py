@@ -8,7 +8,7 @@ import numpy as np
 
 from gadabout.adaptations.fitted_gaussian import AGREEMENT
 from gadabout.proposals import no_tails
-from gadabout.schedule.evidence import LARGEST_RHAT, best_independence, seen, stretched, theta_of
+from gadabout.schedule.evidence import best_independence, seen, stretched, theta_of
 from gadabout.schedule.modes import negligible, others
 from gadabout.schedule.stages import AbstractStage
 
@@ -18,10 +18,10 @@ LEAST_EFFICIENCY = 0.05
 """of an independence proposal: with less, chains stay where they are for longer than a period of 32 moves"""
 GRADIENT, VALUE, TURN = 1.0, 0.5, 0.5
 """what one evaluation costs in a batch, and what a move costs beside it that has to wait for the one before"""
-FEWEST = 1_600
-"""draws of all chains that are looked at"""
-LONGER = 4
-"""times as many are looked at where chains only seem not to mix"""
+FEWEST, MOST, FOR_EACH = 800, 1_600, 8
+"""draws of all chains that are looked at: 8 for each coordinate, but not fewer nor more than these"""
+LONGER = 8
+"""times as many are looked at where there is doubt"""
 
 
 class Judge(AbstractStage):
@@ -36,8 +36,8 @@ class Judge(AbstractStage):
     (`started_anew` in the evidence names them). It is also where draws belie the fitted Gaussian (`stretch` in the
     evidence is above `AGREEMENT`): a chain that arrived late may have widened all of several fits that agree. There is
     doubt, hence the first way, where one trajectory in a thousand diverges, a chain accepts less than half of what the
-    median chain accepts, or an R-hat is above 1.1, where it stands alone also of four times as many draws: of few that
-    mix slowly it says little. The third is taken where it promises more independent draws for its cost than the second
+    median chain accepts, or an R-hat is above 1.1, and eight times as many draws say so too: few say little of what is
+    rare, or mixes slowly. The third is taken where it promises more independent draws for its cost than the second
     (by `independence_efficiency` and `score`, and a fixed table of costs, never by the clock), if the Pareto k̂ of its
     importance weights is below 0.5 and a proposal is worth a twentieth of an independent draw.
 
@@ -45,14 +45,14 @@ class Judge(AbstractStage):
         sampler: what was learned in the stage before.
         where: the lens from its kernel to what has a `mean` and a `factor`.
         move: "sturdy", "local" or "independence" if it is not to be chosen.
-        num_iterations: how many are looked at, or more where there are few chains.
+        num_iterations: how many are looked at, at the least (see `FEWEST`).
         name: what it is called in the display of progress.
     """
 
     sampler: Any
     where: Callable[[Any], Any] = eqx.field(static=True)
     move: str | None = eqx.field(static=True, default=None)
-    num_iterations: int = eqx.field(static=True, default=100)
+    num_iterations: int = eqx.field(static=True, default=32)
     name: str = eqx.field(static=True, default="choose")
 
     @property
@@ -63,7 +63,8 @@ class Judge(AbstractStage):
         return LONGER * self._length(engine)
 
     def _length(self, engine):
-        return max(self.num_iterations, -(-FEWEST // engine.settings.num_chains))
+        wanted = min(max(FEWEST, FOR_EACH * engine.starts.layout.dim), MOST)
+        return max(self.num_iterations, -(-wanted // engine.settings.num_chains))
 
     def begin(self, engine, warm):
         unknown = theta_of(np.zeros(0), no_tails(0))
@@ -102,7 +103,7 @@ class Judge(AbstractStage):
             run = engine.learn_anew(self.sampler, run, self.where, others(lost), flat)
             run, draws, stats = engine.look(self.sampler, run, length)
         evidence = seen(draws, stats)
-        if len(evidence["doubt"]) == 1 and evidence["rhat"] > LARGEST_RHAT:
+        if evidence["doubt"]:
             run, draws, stats = engine.look(self.sampler, run, LONGER * length)
             evidence = seen(draws, stats)
         return run, draws, stats["lp"], evidence | anew
