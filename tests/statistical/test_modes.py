@@ -54,3 +54,14 @@ def test_masses_are_weighed_and_not_heights(mass, lost):
     np.testing.assert_array_equal(negligible(stuck, lp), wide & lost)
     assert others(wide).min() == 4
     np.testing.assert_array_equal(others(~wide)[:4], np.arange(4))
+
+
+def test_chains_that_stand_still_in_a_narrow_mode_do_not_make_others_negligible():
+    """Half of the chains move in a mode twice as wide as that in which the others hardly do, and as heavy."""
+    rng, n = np.random.default_rng(0), 10
+    wide, moves = np.arange(16) < 8, rng.uniform(size=(50, 16)) < 0.2
+    z = rng.normal(size=(50, 16, n))
+    for t in range(1, len(z)):
+        z[t] = np.where((wide | moves[t])[:, None], z[t], z[t - 1])
+    lp = -0.5 * np.sum(z**2, -1) - np.where(wide, n * np.log(2.0), 0.0)
+    assert not negligible(np.where(wide[:, None], 2.0 * z + 20, z), lp).any()

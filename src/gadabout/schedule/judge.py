@@ -21,7 +21,9 @@ GRADIENT, VALUE, TURN = 1.0, 0.5, 0.5
 FEWEST, MOST, FOR_EACH = 800, 1_600, 8
 """draws of all chains that are looked at: 8 for each coordinate, but not fewer nor more than these"""
 LONGER = 8
-"""times as many are looked at where there is doubt"""
+"""times as many are looked at where there is doubt, or tails are long"""
+LONG_TAILS = 0.25
+"""the Pareto k̂ from which on a few draws do not tell tails"""
 
 
 class Judge(AbstractStage):
@@ -36,10 +38,11 @@ class Judge(AbstractStage):
     (`started_anew` in the evidence names them). It is also where draws belie the fitted Gaussian (`stretch` in the
     evidence is above `AGREEMENT`): a chain that arrived late may have widened all of several fits that agree. There is
     doubt, hence the first way, where one trajectory in a thousand diverges, a chain accepts less than half of what the
-    median chain accepts, or an R-hat is above 1.1, and eight times as many draws say so too: few say little of what is
-    rare, or mixes slowly. The third is taken where it promises more independent draws for its cost than the second
-    (by `independence_efficiency` and `score`, and a fixed table of costs, never by the clock), if the Pareto k̂ of its
-    importance weights is below 0.5 and a proposal is worth a twentieth of an independent draw.
+    median chain accepts, or an R-hat is above 1.1, and eight times as many draws say so too. The third is taken where it
+    promises more independent draws for its cost than the second (by `independence_efficiency` and `score`, and a fixed
+    table of costs, never by the clock), if the Pareto k̂ of its importance weights is below 0.5 and a proposal is worth a
+    twentieth of an independent draw. Where all speaks for it but a k̂ above 0.25, eight times as many draws are asked:
+    few say little of tails.
 
     Args:
         sampler: what was learned in the stage before.
@@ -75,23 +78,28 @@ class Judge(AbstractStage):
 
     def advance(self, engine, progress, done):
         run, theta = progress
-        run, draws, lp, evidence = self._looked(engine, run)
-        if engine.settings.pooled:
-            theta, found = best_independence(engine.fitted(run, self.where), draws, lp)
-            evidence |= found
+        length = self._length(engine)
+        run, looked, anew = self._look(engine, run, length)
+        theta, evidence = self._judged(engine, run, theta, *looked)
+        promising = decide({**evidence, "pareto_k": 0.0}) == "independence" if "pareto_k" in evidence else False
+        if evidence["doubt"] or (promising and evidence["pareto_k"] > LONG_TAILS):
+            run, *looked = engine.look(self.sampler, run, LONGER * length)
+            theta, evidence = self._judged(engine, run, theta, *looked)
         move = decide(evidence) if self.move is None else self.move
         if move == "independence" and evidence.get("diagonal"):
             move = "independence-diagonal"
-        evidence |= {"move": move, "named": self.move is not None}
+        evidence |= anew | {"move": move, "named": self.move is not None}
         evidence["settled"] = engine.has_settled(self.sampler, run)
         engine.choose(MOVES.index(move), evidence | {"why": why(evidence)})
         return (run, theta), 1
 
-    def _looked(self, engine, run):
-        """The run after the looks that were needed, draws and log π of the last of them, and what they say."""
-        length, anew = self._length(engine), {}
+    def _look(self, engine, run, length):
+        """The run, draws and statistics of a look after chains started, or the sampler learned, anew, if they had to.
+
+        And what is to be told of that.
+        """
         run, draws, stats = engine.look(self.sampler, run, length)
-        lost = negligible(draws, stats["lp"])
+        lost, anew = negligible(draws, stats["lp"]), {}
         kept = draws[:, ~lost]
         stretch = stretched(engine.fitted(run, self.where), kept) if engine.settings.pooled else 0.0
         if lost.any():
@@ -102,11 +110,15 @@ class Judge(AbstractStage):
             flat = kept.reshape(-1, draws.shape[-1])
             run = engine.learn_anew(self.sampler, run, self.where, others(lost), flat)
             run, draws, stats = engine.look(self.sampler, run, length)
+        return run, (draws, stats), anew
+
+    def _judged(self, engine, run, theta, draws, stats):
+        """θ of the best independence moves, as before where chains learned apart, and all that draws say."""
         evidence = seen(draws, stats)
-        if evidence["doubt"]:
-            run, draws, stats = engine.look(self.sampler, run, LONGER * length)
-            evidence = seen(draws, stats)
-        return run, draws, stats["lp"], evidence | anew
+        if engine.settings.pooled:
+            theta, found = best_independence(engine.fitted(run, self.where), draws, stats["lp"])
+            evidence |= found
+        return theta, evidence
 
     def end(self, engine, progress):
         run, theta = progress

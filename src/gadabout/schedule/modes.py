@@ -20,8 +20,9 @@ def negligible(draws: np.ndarray, lp: np.ndarray) -> np.ndarray:
     """Which chains stand where there is no mass to speak of beside that of others, from some draws of each.
 
     A chain's mass is that of a Gaussian where it stands: log π on average, plus the logarithms of its draws' standard
-    deviations; where it hardly moved, three times those of the chain that has the largest. It is held against the
-    median of the better half of the chains.
+    deviations; where it hardly moved it may be that of three times those of the chain that has the largest. It is held
+    against the median of the better half of the chains, by what they moved: a chain that stands still in a narrow mode
+    does not make the others negligible.
 
     Args:
         draws: of shape (t, chains, n).
@@ -33,10 +34,10 @@ def negligible(draws: np.ndarray, lp: np.ndarray) -> np.ndarray:
     t, _, n = draws.shape
     volumes = 0.5 * np.sum(np.log(np.maximum(draws.var(0), np.finfo(draws.dtype).tiny)), -1)
     moving = np.mean(np.any(draws[1:] != draws[:-1], -1), 0) >= MOVING
-    masses = lp.mean(0) + np.where(moving, volumes, volumes.max() + n * np.log(WIDER))
-    masses = np.where(np.isfinite(masses), masses, -np.inf)
+    masses = lambda volumes: np.nan_to_num(lp.mean(0) + volumes, nan=-np.inf, posinf=-np.inf, neginf=-np.inf)
+    sure, most = masses(volumes), masses(np.where(moving, volumes, volumes.max() + n * np.log(WIDER)))
     error = np.sqrt((n / 2 + np.minimum(lp.var(0), 10.0 * n)) / (INDEPENDENT * t))
-    return masses < np.median(np.sort(masses)[len(masses) // 2 :]) - LEAST - ERRORS * error
+    return most < np.median(np.sort(sure)[len(sure) // 2 :]) - LEAST - ERRORS * error
 
 
 def others(lost: np.ndarray) -> np.ndarray:
