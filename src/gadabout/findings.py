@@ -57,7 +57,7 @@ def category(kind: str) -> type[UserWarning]:
     return DiagnosticWarning if kind in DIAGNOSTICS else UserWarning
 
 
-DIAGNOSTICS = frozenset({"rhat", "halves", "ess", "few-draws", "acceptance", "unsettled"})
+DIAGNOSTICS = frozenset({"rhat", "halves", "ess", "few-draws", "acceptance", "unsettled", "cut-short"})
 """kinds that a short or badly tuned run brings about, warned of as `DiagnosticWarning`; all others are `UserWarning`"""
 
 MOST_NAMED = 20

@@ -12,7 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 from gadabout import targets
-from gadabout.benchmarks import peer_cold, peer_picture, peer_samplers, peers
+from gadabout.benchmarks import peer_cold, peer_picture, peer_samplers, peers, stan
 from gadabout.cli import bench_peers
 from gadabout.cli.app import app
 from gadabout.model import Model
@@ -215,7 +215,7 @@ def test_missing_packages(monkeypatch, capsys):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["--peer", "stan"], ["stan", "blackjax-dense"]),
+        (["--peer", "jags"], ["jags", "blackjax-dense"]),
         (["nowhere", "--peer", "gadabout"], ["nowhere"]),
         (["--draws", "3"], ["--draws", "at least 4"]),
         (["--chains", "1"], ["--chains", "at least 2"]),
@@ -325,3 +325,21 @@ def test_cold_rows(monkeypatch, tmp_path):
     assert peer_cold.cold(rows, 2, kept=kept) == [slow, never]  # no process is started
     assert never["draws"] is never["q"] is never["warm_seconds"] is None
     assert bench_peers._cold_cells(never)[1] == "too many"
+
+
+def test_a_target_without_a_program_in_stan_is_refused():
+    with pytest.raises(ValueError, match="no Stan program of 'banana', only of ark, "):
+        stan.program(targets.model("banana"))
+    data = stan.data_of(targets.model("ark"))
+    assert (data["rows"], data["n"], np.shape(data["lags"])) == (195, 5, (195, 5))
+    assert (stan.data_of(targets.model("neal"))["rows"], len(stan.program(targets.model("neal")))) > (99, 0)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", ["neal", "ark", "arma11", "garch11", "eight-schools-noncentred", "hidden-markov"])
+def test_programs_in_stan_have_the_moments_of_their_targets(name):
+    """4 chains of 3,000 draws, by Stan's own NUTS: each mean and variance within 5 standard errors of the truth."""
+    pytest.importorskip("httpstan")
+    model = targets.model(name)
+    drawn, _ = peer_samplers.PEERS["stan"].prepare(model, 4, 3_000)(0)
+    assert peers.right(model, drawn)

@@ -1,7 +1,10 @@
 import numpy as np
+import pytest
 import xarray as xr
 
-from gadabout.api.divergences import with_variables
+import gadabout as gad
+from gadabout import targets
+from gadabout.api.divergences import cut_short, with_variables
 from gadabout.findings import Finding
 
 
@@ -25,3 +28,28 @@ def test_a_finding_on_divergences_names_the_coordinates_that_they_have_to_do_wit
     at_random = with_variables(found, posterior, {"diverging": rng.uniform(size=(4, 1_000)) < 0.05}, names)
     assert at_random == found
     assert with_variables(found, posterior, {}, names) == found
+
+
+def test_tails_whose_trajectories_are_cut_short_are_named():
+    """Half of those from the lower tail of x are. Of a tenth everywhere a tail of 200 has a third by chance never."""
+    rng = np.random.default_rng(1)
+    x, y = rng.normal(size=(2, 4, 1_001))
+    posterior = xr.Dataset({"y": (("chain", "draw"), y), "x": (("chain", "draw"), x)})
+    chance = rng.uniform(size=x.shape)
+    before = np.roll(x, 1, axis=1)
+    (found,) = cut_short(posterior, {"cut_short": chance < np.where(before < -1.6, 0.5, 0.05)}, ["y", "x"])
+    assert (found.kind, found.variables) == ("cut-short", ["x"])
+    assert 0.35 < found.figure < 0.65
+    assert cut_short(posterior, {"cut_short": chance < 0.1}, ["y", "x"]) == []
+    assert cut_short(posterior, {}, ["y", "x"]) == []
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_a_banana_says_that_its_tails_are_uncertain():
+    tree = gad.sample(targets.wild.load("banana"), num_draws=200, seed=0, progress=False)
+    (found,) = [each for each in tree.attrs["findings"] if each["kind"] == "cut-short"]
+    assert "x[1]" in found["variables"]
+    normal = gad.sample(
+        lambda x: -0.5 * x @ x, np.zeros(2), sampler=gad.default(move="nuts"), num_draws=200, progress=False
+    )
+    assert "cut-short" not in [each["kind"] for each in normal.attrs["findings"]]

@@ -182,6 +182,25 @@ def test_the_move_that_evidence_speaks_for(evidence, move):
     assert why(evidence | {"move": move}).count("\n") == 0
 
 
+@pytest.mark.parametrize(
+    ("evidence", "made", "more"),
+    [
+        (SOUND, 50, 0),
+        (SOUND | {"doubt": ["R-hat is 1.30"]}, 50, 350),
+        (SOUND | {"doubt": ["R-hat is 1.30"]}, 400, 0),
+        (SOUND | FITS | {"pareto_k": 0.2}, 50, 0),  # k̂ < 0.26 leaves nothing open after 800 draws,
+        (SOUND | FITS | {"pareto_k": 0.3}, 50, 50),
+        (SOUND | FITS | {"pareto_k": 0.6}, 50, 50),
+        (SOUND | FITS | {"pareto_k": 0.7}, 50, 0),
+        (SOUND | FITS | {"pareto_k": 0.3}, 100, 0),  # and k̂ < 0.31 after 1,600
+        (SOUND | FITS | {"pareto_k": 0.4}, 300, 100),
+        (SOUND | FITS | {"pareto_k": 0.4, "independence_efficiency": 0.01}, 50, 0),
+    ],
+)
+def test_more_draws_are_looked_at_where_they_may_change_the_choice(evidence, made, more):
+    assert judge.wanted(evidence, (made, 16, 3), 400) == more
+
+
 @pytest.mark.parametrize(("move", "kernel"), [("independence", "LocalGlobal"), ("nuts", "NoUTurn")])
 def test_a_move_that_is_named_is_taken(move, kernel):
     plan = gad.default(move=move)

@@ -1,4 +1,4 @@
-"""Which coordinates have to do with trajectories that diverge: those whose values are unlike the others' there."""
+"""Which coordinates have to do with trajectories that diverge or are cut short."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -18,6 +18,9 @@ MOST_EVENTS = 10_000
 
 SIGNIFICANT = 4.0
 """standard errors by which the mean of x, or of (x − mean)², among diverging draws differs from that of all"""
+
+TAIL, MOST_CUT_SHORT = 0.05, 1 / 3
+"""the share of draws that a tail has, on either side of a coordinate, and of its trajectories that may be cut short"""
 
 
 def with_variables(
@@ -57,3 +60,32 @@ def concerned(posterior: "xr.Dataset", diverging: np.ndarray) -> np.ndarray:
         parts.append(scores)
     scores = np.concatenate(parts)
     return np.argsort(-scores)[: int(np.sum(scores > SIGNIFICANT))]
+
+
+def cut_short(posterior: "xr.Dataset", stats: Mapping[str, np.ndarray], names: Sequence[str]) -> list[Finding]:
+    """Tails of coordinates from which many trajectories end before a step that does not lead back (`kernels.halving`).
+
+    Chains enter such a tail seldom and leave it slowly, so that 16,000 draws may hold too much of it, or too little,
+    and agree: neither R-hat nor ESS knows of what no chain has seen.
+    """
+    ended = stats.get("cut_short")
+    if ended is None or ended.shape[1] < 2 or not ended.any():
+        return []
+    spacing, parts = spacing_of(*ended.shape), []
+    for variable in posterior.data_vars.values():
+        x = draws_of(variable[:, :-1], spacing).astype(float)
+        after = ended[:, 1::spacing].ravel().astype(float)
+        x = x.reshape(after.size, -1)
+        tails = [side * x >= np.quantile(side * x, 1 - TAIL, axis=0) for side in (-1, 1)]
+        parts.append(np.max([after @ tail / tail.sum(0) for tail in tails], 0))
+    shares = np.concatenate(parts)
+    worst = np.argsort(-shares)[: int(np.sum(shares > MOST_CUT_SHORT))][:MOST_NAMED]
+    if not len(worst):
+        return []
+    variables, share = [names[int(i)] for i in worst], float(shares[worst[0]])
+    problem = (
+        f"{share:.0%} of trajectories from a tail of {variables[0]} end before a step that does not lead back: how far "
+        "draws go there, and how often, may be wrong though chains agree"
+    )
+    remedy = "use more num_draws and compare, or another parametrisation"
+    return [Finding("cut-short", problem, remedy, variables=variables, figure=share, limit=MOST_CUT_SHORT)]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gadabout.api.divergences import with_variables
+from gadabout.api.divergences import cut_short, with_variables
 from gadabout.api.learned import learned_by_name
 from gadabout.api.predictive import posterior_predictive
 from gadabout.api.troubles import all_frozen, few_starts, found_in_run, unsettled
@@ -130,7 +130,7 @@ def _found(engine: Engine, ending: Ending, tree: "xr.DataTree") -> list[Finding]
     dataset = posterior.to_dataset()
     verdict = judge(dataset)
     tree["diagnostics"] = as_tree(verdict, dataset)
-    found = with_variables(found, dataset, stats, verdict.names)
+    found = with_variables(found, dataset, stats, verdict.names) + cut_short(dataset, stats, verdict.names)
     return found if all_frozen(stats) else found + found_in_draws(dataset, verdict)
 
 

@@ -5,7 +5,8 @@ BlackJAX and NumPyro advance their chains together in one compiled program of wa
 NumPyro alone would compile anew). nutpie runs its chains in threads, as many as there are cores, which call a compiled
 gradient as its own JAX backend does. ChEES-HMC and MEADS learn from many chains, and get 64. NumPyro has no default
 warm-up; it gets the 1,000 iterations of BlackJAX's. Adjusted MCLMC, whose tuning is a share of the run to be made, gets
-as many, with an acceptance rate of 0.9 and trajectories of random length.
+as many, with an acceptance rate of 0.9 and trajectories of random length. Stan runs its own program of the target, its
+chains in threads; its compiler takes a minute before the clock starts, once on a machine, which no figure counts.
 """
 
 import time
@@ -209,6 +210,21 @@ def _nutpie(model: AbstractModel, chains: int, draws: int, *, adaptation: str) -
     return _clocked(lambda seed: nutpie.sample(made, seed=seed, **settings).posterior["x"].values)
 
 
+def _stan(model: AbstractModel, chains: int, draws: int) -> Run:
+    from gadabout.benchmarks import stan
+
+    assert model.layout is not None
+    layout, executable, data = model.layout, stan.compiled(stan.program(model)), stan.data_of(model)
+    drawn = jax.jit(jax.vmap(partial(start, model)))
+
+    def run(seed):
+        starts = np.asarray(drawn(jax.random.split(jax.random.key(seed), chains)))
+        parts = [{name: part.tolist() for name, part in layout.split(each).items()} for each in starts]
+        return stan.run(executable, data, parts, draws, seed + 1)
+
+    return run
+
+
 def _compiled(whole: Callable[[Any], Any]) -> Run:
     """A run of a function of a key that gives an array of draws, one program."""
     program = jax.jit(whole)
@@ -239,6 +255,7 @@ PEERS: dict[str, Peer] = {
     "numpyro-sequential": Peer(partial(_numpyro, dense=False, method="sequential"), (4,), package="numpyro"),
     "nutpie": Peer(partial(_nutpie, adaptation="diag"), package="nutpie"),
     "nutpie-low-rank": Peer(partial(_nutpie, adaptation="low_rank"), package="nutpie"),
+    "stan": Peer(_stan, package="httpstan", on_request=True),
 }
 """NUTS with a diagonal metric where the name is that of a program; `gadabout` is its default plan."""
 

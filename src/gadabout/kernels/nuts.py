@@ -40,8 +40,8 @@ class NoUTurn(AbstractKernel):
 
     With `halvings` a step along which the energy changes by more than 1 is made in 2, 4, 8, … parts, as many as it
     takes, so that one ε serves the mouth of a funnel and its neck (WALNUTS: Bou-Rabee, Carpenter, Kleppe & Liu 2025):
-    see `kernels.halving`. `acceptance_rate` is then the mean probability of accepting each step
-    made whole, by which ε is learned.
+    see `kernels.halving`. `acceptance_rate` is then the mean probability of accepting each step made whole, by which ε
+    is learned, and `cut_short` says whether the trajectory ended before a step that does not lead back.
 
     Args:
         factor: L.
@@ -88,10 +88,11 @@ class NoUTurn(AbstractKernel):
         after = Point(there.position, there.logdensity, *there.logdensity_grad[:2])
         moved = jnp.any(after.x != before.x)
         finite = jnp.isfinite(energy_of(path.leftmost_state)) & jnp.isfinite(energy_of(path.rightmost_state))
-        rate, evaluations = jnp.exp(whole.proposal.sum_log_p_accept) / steps, steps
+        rate, evaluations, cut = jnp.exp(whole.proposal.sum_log_p_accept) / steps, steps, {}
         if self.halvings:
             toll = both_ways(path)
             rate, evaluations, diverging = toll.acceptance / steps, toll.evaluations, diverging & ~toll.one_way
+            cut = {"cut_short": toll.one_way}
         statistics = {
             "diverging": diverging,
             "energy": whole.proposal.energy,
@@ -99,6 +100,7 @@ class NoUTurn(AbstractKernel):
             "n_steps": steps,
             "step_size": self.step_size,
             "reached_max_treedepth": (whole.step >= self.max_depth) & ~turned & ~diverging,
+            **cut,
         }
         return after, Info(after.logp, rate, moved, finite, statistics=statistics, gradient_evaluations=evaluations)
 

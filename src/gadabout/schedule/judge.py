@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import equinox as eqx
+import jax
 import numpy as np
 
 from gadabout.adaptations.fitted_gaussian import AGREEMENT
@@ -21,9 +22,7 @@ GRADIENT, VALUE, TURN = 1.0, 0.5, 0.5
 FEWEST, MOST, FOR_EACH = 800, 1_600, 8
 """draws of all chains that are looked at: 8 for each coordinate, but not fewer nor more than these"""
 LONGER = 8
-"""times as many are looked at where there is doubt, or tails are long"""
-LONG_TAILS = 0.25
-"""the Pareto k̂ from which on a few draws do not tell tails"""
+"""times as many are looked at where there is doubt, and at most where tails leave it open"""
 
 
 class Judge(AbstractStage):
@@ -41,8 +40,8 @@ class Judge(AbstractStage):
     median chain accepts, or an R-hat is above 1.1, and eight times as many draws say so too. The third is taken where
     it promises more independent draws for its cost than the second (by `independence_efficiency` and `score`, and a
     fixed table of costs, never by the clock), if the Pareto k̂ of its importance weights is below 0.5 and a proposal is
-    worth a twentieth of an independent draw. Where all speaks for it but a k̂ above 0.25, eight times as many draws are
-    asked: few say little of tails.
+    worth a twentieth of an independent draw. Where only k̂ is left to decide, and 0.5 is within three of its standard
+    errors, as many draws again are asked, until it is not or they are eight times as many.
 
     Args:
         sampler: what was learned in the stage before.
@@ -81,9 +80,9 @@ class Judge(AbstractStage):
         length = self._length(engine)
         run, looked, anew = self._look(engine, run, length)
         theta, evidence = self._judged(engine, run, theta, *looked)
-        promising = decide({**evidence, "pareto_k": 0.0}) == "independence" if "pareto_k" in evidence else False
-        if evidence["doubt"] or (promising and evidence["pareto_k"] > LONG_TAILS):
-            run, *looked = engine.look(self.sampler, run, LONGER * length)
+        while more := wanted(evidence, looked[0].shape, LONGER * length):
+            run, draws, stats = engine.look(self.sampler, run, more)
+            looked = jax.tree.map(lambda *parts: np.concatenate(parts), looked, (draws, stats))
             theta, evidence = self._judged(engine, run, theta, *looked)
         move = decide(evidence) if self.move is None else self.move
         if move == "independence" and evidence.get("diagonal"):
@@ -123,6 +122,21 @@ class Judge(AbstractStage):
     def end(self, engine, progress):
         run, theta = progress
         return engine.hand_over(run) if MOVES[engine.choice] == "local" else engine.hand_on(run, self.where, theta)
+
+
+def wanted(evidence: Mapping[str, Any], shape: tuple[int, ...], most: int) -> int:
+    """How many iterations more have to be looked at, after draws of a shape (t, chains, n), of which there are `most`.
+
+    With M draws in the tail k̂ has the standard error (1 + k)/√M (Vehtari et al. 2024), and k/(1 + k), which is what
+    the evidence holds, one of (1 − k/(1 + k))/√M.
+    """
+    made, draws = shape[0], shape[0] * shape[1]
+    if evidence["doubt"]:
+        return most - made
+    if "pareto_k" not in evidence or decide({**evidence, "pareto_k": 0.0}) != "independence":
+        return 0
+    k, tail = evidence["pareto_k"], min(draws / 5, 3 * np.sqrt(draws))
+    return min(made, most - made) if abs(k - LARGEST_PARETO_K) < 3 * (1 - k) / np.sqrt(tail) else 0
 
 
 def decide(evidence: Mapping[str, Any]) -> str:
