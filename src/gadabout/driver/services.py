@@ -174,8 +174,8 @@ class Services:
             own = loop.first(theta_by_name(run.pools.kernel))
             own |= {name: jnp.asarray(value, dtype=float) for name, value in theta.items()}
             known = where(run.pools.kernel)
-            gaussian = loop.first((known.mean, known.factor))
-            return Warm(run.chain_keys, run.t, loop.positions(run.pools), Learned(*gaussian, own))
+            mean, factor = loop.first((known.mean, known.factor))
+            return Warm(run.chain_keys, run.t, loop.positions(run.pools), Learned(mean, factor, own))
 
         return self._shaped(fitted, self.gathered(run))
 
