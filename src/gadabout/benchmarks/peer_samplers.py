@@ -255,7 +255,7 @@ PEERS: dict[str, Peer] = {
     "numpyro-sequential": Peer(partial(_numpyro, dense=False, method="sequential"), (4,), package="numpyro"),
     "nutpie": Peer(partial(_nutpie, adaptation="diag"), package="nutpie"),
     "nutpie-low-rank": Peer(partial(_nutpie, adaptation="low_rank"), package="nutpie"),
-    "stan": Peer(_stan, package="httpstan", on_request=True),
+    "stan": Peer(_stan, (4,), package="httpstan", on_request=True),
 }
 """NUTS with a diagonal metric where the name is that of a program; `gadabout` is its default plan."""
 
