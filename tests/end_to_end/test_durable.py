@@ -62,7 +62,10 @@ def expected(tmp_path_factory, environment):
     return draws(path)
 
 
-@pytest.mark.parametrize(("group", "least"), [("warmup_posterior", 100), ("posterior", 1_000)])
+WARMUP = pytest.param("warmup_posterior", 100, marks=pytest.mark.long)  # and at each file in `test_store`
+
+
+@pytest.mark.parametrize(("group", "least"), [WARMUP, ("posterior", 1_000)])
 def test_a_killed_run_goes_on_in_another_process_in_other_chunks(tmp_path, environment, expected, group, least):
     path = tmp_path / "run.zarr"
     process = begun(path, environment, group, least)

@@ -89,7 +89,7 @@ def test_the_neck_of_a_funnel_is_reached():
     np.testing.assert_array_equal(plain["gradient_evaluations"], plain["n_steps"])
 
 
-@pytest.mark.parametrize("bug", [False, True])
+@pytest.mark.parametrize("bug", [pytest.param(False, marks=pytest.mark.long), True])  # see `nuts-halving` of the laws
 def test_steps_that_lead_one_way_must_not_be_made(monkeypatch, bug):
     """The law stands still; where one-way steps are taken it is seen to drift, at the threshold of the laws."""
     if bug:
