@@ -53,7 +53,7 @@ def data_of(model: AbstractModel) -> dict[str, Any]:
 
 
 def compiled(code: str) -> Path:
-    """The executable of a program, compiled if it is not there yet.
+    """The executable of a program, compiled if it is not there yet; Linux only, as its libraries are named.
 
     Raises RuntimeError with what the translator or the compiler said, where one of them fails.
     """
@@ -62,11 +62,8 @@ def compiled(code: str) -> Path:
     assert spec.submodule_search_locations
     stan = Path(spec.submodule_search_locations[0])
     parts = [code, (HERE / "run.cpp").read_text(), str(stan), *FLAGS]
-    path = (
-        optional_import("pooch").os_cache("gadabout")
-        / "stan"
-        / hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
-    )
+    known_by = hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
+    path = Path(optional_import("pooch").os_cache("gadabout")) / "stan" / known_by
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
         with TemporaryDirectory(dir=path.parent) as folder, as_file(HERE / "run.cpp") as run:
@@ -99,8 +96,13 @@ def run(
 
 
 def _said(command: Sequence[Any], **settings: Any) -> str:
-    """What a command prints; raises RuntimeError with its complaint where it fails."""
-    done = subprocess.run([str(each) for each in command], capture_output=True, text=True, check=False, **settings)
+    """What a command prints; raises RuntimeError with its complaint where it fails, or is not there."""
+    try:
+        done = subprocess.run([str(each) for each in command], capture_output=True, text=True, check=False, **settings)
+    except FileNotFoundError as error:
+        raise RuntimeError(
+            f"--peer stan needs a C++ compiler, and {command[0]} is not there: install g++, or name one in CXX"
+        ) from error
     if done.returncode:
         raise RuntimeError(f"{Path(str(command[0])).name} failed with {done.returncode}: {done.stderr[-2_000:]}")
     return done.stdout
