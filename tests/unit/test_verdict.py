@@ -239,7 +239,7 @@ def test_records_are_plain():
         "figure": None,
         "limit": 1.5,
     }
-    assert {"rhat", "halves", "ess", "few-draws", "acceptance", "unsettled"} == DIAGNOSTICS
+    assert {"rhat", "halves", "ess", "few-draws", "acceptance", "unsettled", "cut-short"} == DIAGNOSTICS
 
 
 def test_log_densities_that_are_too_large_for_their_type():

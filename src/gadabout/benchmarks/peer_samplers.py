@@ -276,4 +276,4 @@ def choose(asked: Iterable[str]) -> tuple[list[str], list[str]]:
                 f'--peer {name} needs {lacking[name]}, which is not installed: pip install "gadabout[peers]"'
             )
     names = asked or [name for name, peer in PEERS.items() if not peer.on_request and name not in lacking]
-    return names, [] if asked else sorted(set(lacking.values()))
+    return names, [] if asked else sorted({package for name, package in lacking.items() if not PEERS[name].on_request})
