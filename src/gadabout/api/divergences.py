@@ -58,28 +58,31 @@ def concerned(posterior: "xr.Dataset", diverging: np.ndarray) -> np.ndarray:
             sd = np.maximum(f.std((0, 1)), np.finfo(float).tiny)
             scores = np.maximum(scores, np.abs(g.mean(0)) / sd * np.sqrt(len(g)))
         parts.append(scores)
-    scores = np.concatenate(parts)
-    return np.argsort(-scores)[: int(np.sum(scores > SIGNIFICANT))]
+    return above(np.concatenate(parts), SIGNIFICANT)
+
+
+def above(figures: np.ndarray, limit: float) -> np.ndarray:
+    """The numbers of the figures above a limit, the largest first."""
+    return np.argsort(-figures)[: int(np.sum(figures > limit))]
 
 
 def cut_short(posterior: "xr.Dataset", stats: Mapping[str, np.ndarray], names: Sequence[str]) -> list[Finding]:
     """Tails of coordinates from which many trajectories end before a step that does not lead back (`kernels.halving`).
 
-    Chains enter such a tail seldom and leave it slowly, so that 16,000 draws may hold too much of it, or too little,
-    and agree: neither R-hat nor ESS knows of what no chain has seen.
+    Chains enter such a tail seldom and leave it slowly, so that all may hold too little of it: neither R-hat nor ESS
+    knows of what no chain has seen.
     """
     ended = stats.get("cut_short")
     if ended is None or ended.shape[1] < 2 or not ended.any():
         return []
     spacing, parts = spacing_of(*ended.shape), []
+    after = ended[:, 1::spacing].ravel().astype(float)
     for variable in posterior.data_vars.values():
-        x = draws_of(variable[:, :-1], spacing).astype(float)
-        after = ended[:, 1::spacing].ravel().astype(float)
-        x = x.reshape(after.size, -1)
-        tails = [side * x >= np.quantile(side * x, 1 - TAIL, axis=0) for side in (-1, 1)]
-        parts.append(np.max([after @ tail / tail.sum(0) for tail in tails], 0))
+        x = draws_of(variable[:, :-1], spacing).reshape(after.size, -1).astype(float)
+        low, high = np.quantile(x, [TAIL, 1 - TAIL], axis=0)
+        parts.append(np.max([after @ tail / tail.sum(0) for tail in (x <= low, x >= high)], 0))
     shares = np.concatenate(parts)
-    worst = np.argsort(-shares)[: int(np.sum(shares > MOST_CUT_SHORT))][:MOST_NAMED]
+    worst = above(shares, MOST_CUT_SHORT)[:MOST_NAMED]
     if not len(worst):
         return []
     variables, share = [names[int(i)] for i in worst], float(shares[worst[0]])

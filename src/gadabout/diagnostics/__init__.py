@@ -1,7 +1,7 @@
 """How good the draws are: what well-kept libraries lack, and one table of what they give."""
 
 from gadabout.diagnostics.functions import diagnose, evaluate, positions
-from gadabout.diagnostics.importance_weights import independence_efficiency, pareto_k
+from gadabout.diagnostics.importance_weights import independence_efficiency, pareto_k, tail_size
 from gadabout.diagnostics.initial_monotone import initial_monotone_ess
 from gadabout.diagnostics.summary import ess_table, judged, mean_ess, rhat, spacing_of, spread, square_ess
 
@@ -19,4 +19,5 @@ __all__ = [
     "spacing_of",
     "spread",
     "square_ess",
+    "tail_size",
 ]

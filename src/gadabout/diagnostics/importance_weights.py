@@ -3,6 +3,11 @@
 import numpy as np
 
 
+def tail_size(draws: int) -> float:
+    """How many of so many weights are their tail, from which k̂ is fitted (Vehtari et al. 2024)."""
+    return min(draws / 5, 3 * np.sqrt(draws))
+
+
 def pareto_k(log_weights: np.ndarray) -> float:
     """Pareto k̂ of the weights' tail, of shape (draws,) (Vehtari et al. 2024), as `arviz_stats` has it.
 
@@ -11,7 +16,7 @@ def pareto_k(log_weights: np.ndarray) -> float:
     if len(log_weights) < 25:
         return float("nan")
     ordered = np.sort(np.where(np.isfinite(log_weights), log_weights, -np.inf))
-    length = int(min(len(ordered) / 5, 3 * np.sqrt(len(ordered))))
+    length = int(tail_size(len(ordered)))
     if not np.isfinite(ordered[-length - 1]):
         return float("inf")  # the tail would be made of draws without weight
     if np.ptp(ordered[-length:]) <= max(1e-8, 1e3 * np.finfo(log_weights.dtype).eps):

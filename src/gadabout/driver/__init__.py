@@ -11,7 +11,7 @@ from gadabout.driver.pipeline import Settings
 from gadabout.driver.progress import Pace, Progress, TextProgress
 from gadabout.driver.records import Records
 from gadabout.driver.search import Starts, check_density
-from gadabout.driver.services import derivatives_needed, log_densities
+from gadabout.driver.services import log_densities
 from gadabout.driver.sink import AbstractSink, MemorySink, check_memory
 from gadabout.driver.until import Until
 
@@ -41,7 +41,6 @@ __all__ = [
     "check_density",
     "check_memory",
     "deferred_interrupt",
-    "derivatives_needed",
     "display",
     "log_densities",
     "processes",

@@ -56,6 +56,6 @@ def needed(services: "Services") -> tuple[int, int]:
 
 
 def _own(kernel: AbstractKernel) -> int:
-    """Bytes of a sampler's own arrays."""
+    """Bytes of a kernel's own arrays."""
     arrays = eqx.filter(kernel, lambda leaf: hasattr(leaf, "size"))
     return jnp.result_type(float).itemsize * sum(leaf.size for leaf in jax.tree.leaves(arrays))

@@ -284,13 +284,8 @@ def log_densities(target: Target, positions: Float[Array, "chains n"]) -> Float[
     return jax.vmap(target.log_density)(positions)
 
 
-def derivatives_needed(sampler: Sampler, target: Target) -> int:
-    """Derivatives of the log density that the sampler takes, learning included."""
-    assert target.layout is not None, "models are laid out before they are run"
-    return _derivatives(shapes_of(Sampler.kernel, sampler, target.layout.dim))
-
-
 def _derivatives(kernel: AbstractKernel) -> int:
+    """Derivatives of the log density that a kernel takes, learning included."""
     return max(kernel.order, int(kernel.gradient_evaluations(True) > 0))
 
 

@@ -8,6 +8,7 @@ import jax
 import numpy as np
 
 from gadabout.adaptations.fitted_gaussian import AGREEMENT
+from gadabout.diagnostics import tail_size
 from gadabout.proposals import no_tails
 from gadabout.schedule.evidence import best_independence, seen, stretched, theta_of
 from gadabout.schedule.modes import negligible, others
@@ -135,8 +136,8 @@ def wanted(evidence: Mapping[str, Any], shape: tuple[int, ...], most: int) -> in
         return most - made
     if "pareto_k" not in evidence or decide({**evidence, "pareto_k": 0.0}) != "independence":
         return 0
-    k, tail = evidence["pareto_k"], min(draws / 5, 3 * np.sqrt(draws))
-    return min(made, most - made) if abs(k - LARGEST_PARETO_K) < 3 * (1 - k) / np.sqrt(tail) else 0
+    k = evidence["pareto_k"]
+    return min(made, most - made) if abs(k - LARGEST_PARETO_K) < 3 * (1 - k) / np.sqrt(tail_size(draws)) else 0
 
 
 def decide(evidence: Mapping[str, Any]) -> str:

@@ -25,8 +25,17 @@ from gadabout.model import AbstractModel
 from gadabout.targets.data import optional_import
 
 HERE = files(__package__)
-FLAGS = ["-O3", "-std=c++17", "-w", "-DNDEBUG", "-DBOOST_DISABLE_ASSERTS", "-DSTAN_THREADS", "-D_REENTRANT"]
-FLAGS += ["-D_GLIBCXX_USE_CXX11_ABI=0"]  # as the libraries of the wheel are built
+FLAGS = [
+    "-O3",
+    "-std=c++17",
+    "-w",
+    "-DNDEBUG",
+    "-DBOOST_DISABLE_ASSERTS",
+    "-DSTAN_THREADS",
+    "-D_REENTRANT",
+    "-D_GLIBCXX_USE_CXX11_ABI=0",
+]
+"""as httpstan compiles, the last one as its libraries are built"""
 
 
 def program(model: AbstractModel) -> str:
@@ -42,7 +51,7 @@ def program(model: AbstractModel) -> str:
 
 
 def data_of(model: AbstractModel) -> dict[str, Any]:
-    """The data of a model as its program wants them."""
+    """The data of a model as its program wants them; the longest array gives the sizes."""
     target = model.target
     data = target.data
     if not isinstance(data, dict):
