@@ -49,11 +49,11 @@ def nuts(
             is known already; "unit" learns the step size alone,
             over 500.
         target_acceptance: the mean Metropolis probability along a trajectory that the step size is steered to.
-        max_depth: doublings at most, up to 30: a trajectory has at most 2^max_depth − 1 steps.
+        max_depth: doublings at most, up to 30: a trajectory has at most 2^max_depth − 1 steps, or strides of two.
         warmup_max_depth: the same in warm-up, if it is to differ.
         step_size: initial ε; 0.1 n^(-1/4) by default.
-        halvings: how often a step may be halved along which the energy changes by more than 1, up to 20; ε is then
-            learned from the steps that are made whole.
+        halvings: how often the steps of a stride may be halved along which the energy changes by more than 1, up to
+            20; ε is then learned from the strides made without; 0 for plain NUTS.
         with_gradients: whether the metric is fitted to the gradients at the draws as well (`GeometricMean`): where
             scales differ from place to place, it has those at which most steps are made, not the largest.
 

@@ -1,11 +1,12 @@
-"""A leapfrog step in as many parts as its energy asks for (Bou-Rabee, Carpenter, Kleppe & Liu 2025, "WALNUTS").
+"""Leapfrog steps in as many parts as their energy asks for (Bou-Rabee, Carpenter, Kleppe & Liu 2025, "WALNUTS").
 
-Let k be the smallest number for which the energy along the step of size ε, made in 2^k parts, ranges over no more than
-`LARGEST`. A coin says whether it is made in 2^k parts or in twice as many. On the way back, from its end with the
+A stride is `STRIDE` leapfrogs of size ε. Let k be the smallest number for which the energy along it, with each of them
+made in 2^k parts, ranges over no more than `LARGEST`. A coin says whether it is made in 2^k parts or in twice as many. On the way back, from its end with the
 momentum turned, the smallest number may be another; where it is as large as the one used, or one less, the coin takes
 the same way back with the same chance, and a volume is kept, which is all that NUTS asks of an integrator. Elsewhere
-the step leads one way only: the trajectory ends before it, as before a divergence. Without the coin that happens
-wherever k changes.
+the stride leads one way only: the trajectory ends before it, as before a divergence. Without the coin that happens
+wherever k changes; with strides of one leapfrog it happens where the energy oscillates along the trajectory, as on a
+curved ridge, since what range a leapfrog sees depends on where in its oscillation it starts.
 """
 
 from collections.abc import Callable
@@ -17,15 +18,17 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
 LARGEST = 1.0
-"""the range of the energy along a step, in nats"""
+"""the range of the energy along a stride, in nats"""
+STRIDE = 2
+"""leapfrogs of size ε"""
 NOWHERE = -1e30
-"""log π at the end of a step that must not be made"""
+"""log π at the end of a stride that must not be made"""
 
 
 class Toll(eqx.Module):
-    """What the way from a trajectory's start has cost: gradients, the sum of acceptance probabilities of whole steps.
+    """What the way from a trajectory's start has cost: gradients, the sum of acceptance probabilities of whole strides.
 
-    `one_way` says whether its last step does not lead back, `steps` how many were made, `coins` is the key of coins.
+    `one_way` says whether its last stride does not lead back, `steps` how many were made, `coins` is the key of coins.
     """
 
     evaluations: Int[Array, ""]
@@ -36,10 +39,10 @@ class Toll(eqx.Module):
 
 
 class Attempt(eqx.Module):
-    """A step that is tried in 2^`level` parts, `made` of them so far, from `origin`; then its way back is, from `end`.
+    """A stride with leapfrogs in 2^`level` parts, `made` of them so far, from `origin`; then its way back is, from `end`.
 
     `finer` says whether what is tried is the level above the smallest, for the coin's sake, `enough` is the level of
-    the step that was found, and `found` whether one was.
+    the stride that was found, and `found` whether one was.
     """
 
     origin: Any
@@ -74,9 +77,9 @@ def energy_of(state: Any) -> Float[Array, ""]:
 
 
 def halved(leapfrog: Callable, halvings: int) -> Callable:
-    """The step of a phase state in as many parts as it takes, 2^(`halvings` + 1) at most.
+    """The stride of a phase state, its leapfrogs in as many parts as it takes, 2^(`halvings` + 1) at most.
 
-    The third part of its `logdensity_grad` is a `Toll`. Where more parts were needed, or the step does not lead back,
+    The third part of its `logdensity_grad` is a `Toll`. Where more parts were needed, or the stride does not lead back,
     log π at its end is `NOWHERE`.
     """
 
@@ -92,12 +95,12 @@ def halved(leapfrog: Callable, halvings: int) -> Callable:
             energy, made = energy_of(there), at.made + 1
             low, high = jnp.minimum(at.low, energy), jnp.maximum(at.high, energy)
             smooth = high - low <= LARGEST  # False where it is not a number
-            good, bad = smooth & (made == 2**at.level), ~smooth
+            good, bad = smooth & (made == STRIDE * 2**at.level), ~smooth
             again = good | bad
             once_more = good & ~at.found & ~at.finer & coin
             forth, back = good & ~at.found & ~once_more, good & at.found
             lost = back | (bad & at.finer & ~at.found)
-            first = (at.level == 0) & (at.made == 0) & ~at.found
+            first = again & (at.level == 0) & ~at.found & ~at.finer
             accepted = jnp.where(first, jnp.nan_to_num(jnp.exp(jnp.minimum(before - energy, 0.0))), 0.0)
             found, enough = at.found | forth, jnp.where(forth, at.level, at.enough)
             origin = _where(forth, there._replace(momentum=-there.momentum), at.origin)
@@ -121,7 +124,7 @@ def halved(leapfrog: Callable, halvings: int) -> Callable:
 
 
 def _coin(toll: Toll, step_size: Any) -> Bool[Array, ""]:
-    """Another for each step to the left and to the right."""
+    """Another for each stride to the left and to the right."""
     key = jax.random.fold_in(jax.random.fold_in(toll.coins, step_size > 0), toll.steps)
     return jax.random.bernoulli(key)
 

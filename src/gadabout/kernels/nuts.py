@@ -12,7 +12,7 @@ from jaxtyping import Array, Float, Int
 from gadabout.factors import AbstractFactor
 from gadabout.kernels.alone import alone
 from gadabout.kernels.base import AbstractKernel, Info
-from gadabout.kernels.halving import both_ways, energy_of, halved, no_toll
+from gadabout.kernels.halving import STRIDE, both_ways, energy_of, halved, no_toll
 from gadabout.target import Point, Target
 
 DIVERGENCE = 1000.0
@@ -38,15 +38,16 @@ class NoUTurn(AbstractKernel):
 
     Chains advance together: each waits for the longest trajectory among them; `gradient_evaluations` counts its own.
 
-    With `halvings` a step along which the energy changes by more than 1 is made in 2, 4, 8, … parts, as many as it
-    takes, so that one ε serves the mouth of a funnel and its neck (WALNUTS: Bou-Rabee, Carpenter, Kleppe & Liu 2025):
-    see `kernels.halving`. `acceptance_rate` is then the mean probability of accepting each step made whole, by which ε
-    is learned, and `cut_short` says whether the trajectory ended before a step that does not lead back.
+    With `halvings` the trajectory is made of strides of two leapfrogs, and one along which the energy changes by more
+    than 1 is made with 2, 4, 8, … times as many, as many as it takes, so that one ε serves the mouth of a funnel and
+    its neck (WALNUTS: Bou-Rabee, Carpenter, Kleppe & Liu 2025): see `kernels.halving`. `acceptance_rate` is then the
+    mean probability of accepting each stride made without halvings, by which ε is learned, and `cut_short` says whether
+    the trajectory ended before a stride that does not lead back. `n_steps` counts leapfrogs of size ε.
 
     Args:
         factor: L.
         step_size: ε, positive.
-        max_depth: doublings at most, known at run time only.
+        max_depth: doublings of a leapfrog, or stride, at most, known at run time only.
         depth_of_draws: the same once the kernel is `settled`.
         deepest: static, the largest depth that there is memory for, 2n numbers a doubling.
         halvings: static, how often a step may be halved; 0 for plain NUTS.
@@ -92,6 +93,7 @@ class NoUTurn(AbstractKernel):
         if self.halvings:
             toll = both_ways(path)
             rate, evaluations, diverging = toll.acceptance / steps, toll.evaluations, diverging & ~toll.one_way
+            steps = STRIDE * steps
             cut = {"cut_short": toll.one_way}
         statistics = {
             "diverging": diverging,
