@@ -1,12 +1,13 @@
 """Leapfrog steps in as many parts as their energy asks for (Bou-Rabee, Carpenter, Kleppe & Liu 2025, "WALNUTS").
 
 A stride is `STRIDE` leapfrogs of size ε. Let k be the smallest number for which the energy along it, with each of them
-made in 2^k parts, ranges over no more than `LARGEST`. A coin says whether it is made in 2^k parts or in twice as many. On the way back, from its end with the
-momentum turned, the smallest number may be another; where it is as large as the one used, or one less, the coin takes
-the same way back with the same chance, and a volume is kept, which is all that NUTS asks of an integrator. Elsewhere
-the stride leads one way only: the trajectory ends before it, as before a divergence. Without the coin that happens
-wherever k changes; with strides of one leapfrog it happens where the energy oscillates along the trajectory, as on a
-curved ridge, since what range a leapfrog sees depends on where in its oscillation it starts.
+made in 2^k parts, ranges over no more than `LARGEST`. A coin says whether it is made so, or in twice as many. On the
+way back, from its end with the momentum turned, the smallest number may be another; where it is as large as the one
+used, or one less, the coin takes the same way back with the same chance, and a volume is kept, which is all that NUTS
+asks of an integrator. Elsewhere the stride leads one way only: the trajectory ends before it, as before a divergence.
+Without the coin that happens wherever k changes; with strides of one leapfrog it happens where the energy oscillates
+along the trajectory, as on a curved ridge, since what range a leapfrog sees depends on where in its oscillation it
+starts.
 """
 
 from collections.abc import Callable
@@ -39,7 +40,7 @@ class Toll(eqx.Module):
 
 
 class Attempt(eqx.Module):
-    """A stride with leapfrogs in 2^`level` parts, `made` of them so far, from `origin`; then its way back is, from `end`.
+    """A stride that is tried with 2^`level` parts, `made` of them so far, from `origin`; then its way back, from `end`.
 
     `finer` says whether what is tried is the level above the smallest, for the coin's sake, `enough` is the level of
     the stride that was found, and `found` whether one was.
