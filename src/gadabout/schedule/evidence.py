@@ -16,6 +16,10 @@ from gadabout.schedule.choose import score
 LARGEST_RHAT = 1.1
 FEW_COORDINATES = 32
 """with no more than these a product with a whole factor costs next to nothing beside the noise"""
+NEARLY = 0.95
+"""of the best efficiency: what gives as much serves as well"""
+LONGER_TAILS = 2.0
+"""times as long as fitted: where a tail is too short chains stay where they are, where it is too long they do not"""
 SAME, OTHER = 1e-3, 1.0
 """the Kullback-Leibler divergences up to which two Gaussians propose alike, and from which on they do not"""
 
@@ -47,12 +51,14 @@ def seen(draws: np.ndarray, stats: Mapping[str, np.ndarray]) -> dict[str, Any]:
     }
 
 
-def stretched(gaussian: Any, draws: np.ndarray) -> float:
+def stretched(gaussian: Any, draws: np.ndarray, kept: np.ndarray) -> float:
     """By how much, as a logarithm, draws (t, chains, n) are wider or narrower than the Gaussian in some direction.
 
-    What chance alone may do to as many draws as they are worth is left off; 0 where that is more than half of a width.
+    Of the chains that are `kept`. What chance alone may do to as many draws as they are worth is left off; 0 where that
+    is more than half of a width.
     """
-    n, z = draws.shape[-1], whitened(gaussian, flattened(draws))
+    n, z = draws.shape[-1], whitened(gaussian, flattened(draws)).reshape(draws.shape)  # one shape, one program
+    z, draws = flattened(z[:, kept]), draws[:, kept]
     dense = len(gaussian.factor.covariance_shape()) > 1
     widths = np.linalg.eigvalsh(np.cov(z.T).reshape(n, n)) if dense else z.var(0)
     chance = np.sqrt((n if dense else 9) / max(len(z) * score(draws), 1.0))  # Marchenko & Pastur's edges, (1 ± chance)²
@@ -65,7 +71,7 @@ def stretched(gaussian: Any, draws: np.ndarray) -> float:
 def best_independence(gaussian: Any, draws: np.ndarray, lp: np.ndarray) -> tuple[dict, dict[str, Any]]:
     """What `seen_of_independence` says with the Gaussian's factor, or with its standard deviations where they serve.
 
-    They serve, at linear cost, where they give 0.95 of its efficiency and coordinates are many; `diagonal` says so.
+    They serve, at linear cost, where they give `NEARLY` its efficiency and coordinates are many; `diagonal` says so.
     That is not worked out where the divergence of the two Gaussians leaves no doubt.
     """
     flat, lp = flattened(draws), lp.ravel()
@@ -76,7 +82,7 @@ def best_independence(gaussian: Any, draws: np.ndarray, lp: np.ndarray) -> tuple
     if apart > OTHER:
         return theta, found | {"diagonal": False}
     alone, own = seen_of_independence((flat - np.asarray(gaussian.mean)) / widths, lp, flat)
-    serves = not found or own["independence_efficiency"] >= 0.95 * found["independence_efficiency"]
+    serves = not found or own["independence_efficiency"] >= NEARLY * found["independence_efficiency"]
     return (alone, own | {"diagonal": True}) if serves else (theta, found | {"diagonal": False})
 
 
@@ -85,6 +91,9 @@ def seen_of_independence(
 ) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
     """The best Gaussian at several scales, bent or not, as θ by its path, and what importance weights say of it.
 
+    Few draws tell little of how long tails are, and weights are unbounded where those of q are too short. So tails
+    `LONGER_TAILS` than those that were fitted are taken where they serve as well.
+
     A tail of the weights w = π/q under q with the index k has the index k/(1 − k) under π, where the draws are from.
 
     Args:
@@ -92,24 +101,25 @@ def seen_of_independence(
         lp: log π of them, shape (draws,).
         draws: shape (draws, n).
     """
-    n, best, bent = z.shape[1], ({}, {"independence_efficiency": -1.0}), fitted_tails(z)
-    bends = lambda tails: int(np.sum((tails.left > 0) | (tails.right > 0)))
-    for tails in (no_tails(n), bent) if bends(bent) else (bent,):
+    n, fit, found = z.shape[1], fitted_tails(z), []
+    bent = int(np.sum((fit.left > 0) | (fit.right > 0)))
+    longer = Tails(fit.shift, fit.width, LONGER_TAILS * fit.left, LONGER_TAILS * fit.right)
+    for tails in (longer, fit, no_tails(n)) if bent else (no_tails(n),):
         u, log_slope = tails.inverse(z, np)
         squares = np.sum(u**2, 1)
         weights = fitted_weights(squares, n)
         log_weights = lp - log_radial_density(squares, n, weights) + log_slope
         acceptance, efficiency = independence_efficiency(log_weights, draws)
-        if efficiency > best[1]["independence_efficiency"]:
-            k = max(pareto_k(log_weights), 0.0)
-            found = {
-                "independence_acceptance": acceptance,
-                "independence_efficiency": efficiency,
-                "pareto_k": k / (1 + k) if np.isfinite(k) else 1.0,
-                "bent": bends(tails),
-            }
-            best = theta_of(weights, tails), found
-    return best
+        found.append((efficiency, acceptance, log_weights, weights, tails))
+    enough = NEARLY * max(each[0] for each in found)
+    efficiency, acceptance, log_weights, weights, tails = next(each for each in found if each[0] >= enough)
+    k = max(pareto_k(log_weights), 0.0)
+    return theta_of(weights, tails), {
+        "independence_acceptance": acceptance,
+        "independence_efficiency": efficiency,
+        "pareto_k": k / (1 + k) if np.isfinite(k) else 1.0,
+        "bent": bent if tails is not found[-1][-1] else 0,
+    }
 
 
 def theta_of(weights: np.ndarray, tails: Tails) -> dict[str, np.ndarray]:

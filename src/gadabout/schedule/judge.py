@@ -100,14 +100,13 @@ class Judge(AbstractStage):
         """
         run, draws, stats = engine.look(self.sampler, run, length)
         lost, anew = negligible(draws, stats["lp"]), {}
-        kept = draws[:, ~lost]
-        stretch = stretched(engine.fitted(run, self.where), kept) if engine.settings.pooled else 0.0
+        stretch = stretched(engine.fitted(run, self.where), draws, ~lost) if engine.settings.pooled else 0.0
         if lost.any():
             distinct = max(1, engine.evidence.get("distinct_starts", len(lost)) - int(lost.sum()))
             anew = {"started_anew": np.flatnonzero(lost).tolist(), "distinct_starts": distinct}
         if lost.any() or stretch > AGREEMENT:
             anew |= {"stretch": stretch}
-            flat = kept.reshape(-1, draws.shape[-1])
+            flat = draws[:, ~lost].reshape(-1, draws.shape[-1])
             run = engine.learn_anew(self.sampler, run, self.where, others(lost), flat)
             run, draws, stats = engine.look(self.sampler, run, length)
         return run, (draws, stats), anew
