@@ -102,16 +102,16 @@ def test_steps_that_lead_one_way_must_not_be_made(monkeypatch, bug):
 
 @pytest.mark.parametrize("stride", [1, 2])
 def test_strides_lead_back_where_energy_oscillates(monkeypatch, stride):
-    """From the steep tail of a banana a third of the trajectories at most is cut short; of single leapfrogs half is.
+    """From the steep tail of a banana two of five trajectories are cut short; of single leapfrogs two of three are.
 
-    400 trajectories: a share has a standard error of 0.025; both shares lie four and more from 0.4.
+    400 trajectories: a share has a standard error of 0.025; both lie five and more from 0.53.
     """
     monkeypatch.setattr(halving, "STRIDE", stride)
     target = gad.Target(lambda x: -0.5 * (x[0] / 10) ** 2 - 0.5 * (x[1] - 0.1 * (100 - x[0] ** 2)) ** 2)
     factor = gad.factors.Cholesky(jnp.array([[2.2, 0.0], [-0.2, 3.7]]))
-    kernel = NoUTurn(factor, jnp.asarray(0.14), jnp.asarray(8), jnp.asarray(8), 8, HALVINGS)
-    wide, noise = jax.random.uniform(jax.random.key(3), (400,), minval=20.0, maxval=25.0), jax.random.key(4)
+    kernel = NoUTurn(factor, jnp.asarray(0.2), jnp.asarray(8), jnp.asarray(8), 8, HALVINGS)
+    wide, noise = jax.random.uniform(jax.random.key(3), (400,), minval=25.0, maxval=30.0), jax.random.key(4)
     x = jnp.stack([wide, 0.1 * (100 - wide**2) + jax.random.normal(noise, (400,))], 1)
     step = lambda x, key: kernel.step(key, kernel.init(x, target), target)[1].record["cut_short"]
     cut = jax.jit(jax.vmap(step))(x, jax.random.split(jax.random.key(5), 400))
-    assert (float(cut.mean()) > 0.4) is (stride == 1)
+    assert (float(cut.mean()) > 0.53) is (stride == 1)
