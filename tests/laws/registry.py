@@ -156,7 +156,7 @@ def samplers():
         ),
         # the No-U-Turn sampler, alone and as a part
         "nuts": gad.nuts("dense", step_size=0.9, max_depth=2, warmup_max_depth=3),
-        "nuts-halving": gad.nuts("dense", step_size=1.3, max_depth=2, halvings=3, with_gradients=True),
+        "nuts-halving": gad.nuts("dense", step_size=1.0, max_depth=2, halvings=3, with_gradients=True),
         "cycle-nuts": gad.cycle(
             gad.haario(adapt_for_ever=True), gad.nuts(step_size=0.9, max_depth=2, warmup_max_depth=3)
         ),
