@@ -92,7 +92,7 @@ def seen_of_independence(
     """The best Gaussian at several scales, bent or not, as θ by its path, and what importance weights say of it.
 
     Few draws tell little of how long tails are, and weights are unbounded where those of q are too short. So tails
-    `LONGER_TAILS` than those that were fitted are taken where they serve as well.
+    `LONGER_TAILS` times as long as those that were fitted are taken where they serve as well.
 
     A tail of the weights w = π/q under q with the index k has the index k/(1 − k) under π, where the draws are from.
 
@@ -102,9 +102,9 @@ def seen_of_independence(
         draws: shape (draws, n).
     """
     n, fit, found = z.shape[1], fitted_tails(z), []
-    bent = int(np.sum((fit.left > 0) | (fit.right > 0)))
+    bends = lambda tails: int(np.sum((tails.left > 0) | (tails.right > 0)))
     longer = Tails(fit.shift, fit.width, LONGER_TAILS * fit.left, LONGER_TAILS * fit.right)
-    for tails in (longer, fit, no_tails(n)) if bent else (no_tails(n),):
+    for tails in (longer, fit, no_tails(n)) if bends(fit) else (no_tails(n),):
         u, log_slope = tails.inverse(z, np)
         squares = np.sum(u**2, 1)
         weights = fitted_weights(squares, n)
@@ -118,7 +118,7 @@ def seen_of_independence(
         "independence_acceptance": acceptance,
         "independence_efficiency": efficiency,
         "pareto_k": k / (1 + k) if np.isfinite(k) else 1.0,
-        "bent": bent if tails is not found[-1][-1] else 0,
+        "bent": bends(tails),
     }
 
 
