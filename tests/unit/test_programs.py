@@ -4,6 +4,7 @@ import signal
 import threading
 import time
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import pytest
@@ -143,3 +144,14 @@ def test_what_is_abandoned_is_compiled_when_it_is_asked_for_again():
     programs.ready([again])
     assert again is not waiting
     assert not again.cancelled()
+
+
+def test_a_call_returns_before_its_arrays_are_computed():
+    """So that draws are stored while others are made; planted: a call that waits for its arrays."""
+    work = lambda x: jax.lax.fori_loop(0, 600, lambda i, y: y @ y / 300, x)  # what has few operations is not put off
+    x = jnp.ones((300, 300))
+    for compiled, early in ((program(work), True), (eqx.filter_jit(work), False)):
+        compiled(x).block_until_ready()
+        result = compiled(x)
+        assert result.is_ready() is not early
+        assert jnp.isfinite(result).all()

@@ -70,7 +70,7 @@ def first(stacked: PyTree) -> PyTree:
     return jax.tree.map(lambda leaf: leaf[0], stacked)
 
 
-@program(donate="all-except-first")
+@program(donates=True)
 def end_window(sampler: Sampler, run: Run, ending: PyTree) -> Run:
     """A run where windows of the adaptation end, in every pool; where `ending` is False throughout it only compiles."""
     pools = eqx.filter_vmap(lambda pool: sampler.end_window(pool, ending))(run.pools)
@@ -174,7 +174,7 @@ def _optimised(program: Program, fully: bool) -> Program:
     return program.optimised if fully else program
 
 
-@program(donate="all-except-first")
+@program(donates=True)
 def _advance(fixed: tuple, run: Run, counts: Array) -> tuple[Run, dict[str, Array], Tally]:
     *known, block, mesh = fixed
     if mesh is None:

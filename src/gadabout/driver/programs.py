@@ -4,8 +4,9 @@ import functools
 import os
 import time
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from importlib import import_module
 from typing import Any
 
@@ -33,28 +34,33 @@ LONG_WARMUP = 5_000
 
 
 class Program:
-    """`equinox.filter_jit` with these options on a CPU, unless JAX is told to leave most optimisations away.
+    """`jax.jit` of a function whose arguments may hold more than arrays, with these options on a CPU.
+
+    What is no array is a part of the program, in arguments and results. Unlike a call of `equinox.filter_jit`, one of
+    a program returns before its arrays are computed. The options are left away where JAX is told to leave most
+    optimisations away.
 
     Args:
         function: what to compile, once for each shape of its arguments.
-        donate: which arguments it may write over, as for `equinox.filter_jit`.
+        donates: whether it may write over the arrays of its arguments, all but the first.
         quick: whether the options are wanted.
     """
 
-    def __init__(self, function: Callable, donate: Any = "none", quick: bool = True):
+    def __init__(self, function: Callable, donates: bool = False, quick: bool = True):
         functools.update_wrapper(self, function)
-        self.function, self.donate, self.quick = function, donate, quick
+        self.function, self.donates, self.quick = function, donates, quick
 
     def __call__(self, *arguments: Any, **named: Any) -> Any:
         if any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves((arguments, named))):
             return self.function(*arguments, **named)  # a part of another program, or of one that is only traced
-        return self._compiled(*arguments, **named)
+        with _donating(self.donates):
+            arrays, told = self._compiled(*_parted(arguments, named))
+        return _joined(arrays, told.rest)
 
     def lower(self, *arguments: Any, **named: Any) -> Any:
         """What the arguments are traced to."""
-        with warnings.catch_warnings():  # as a call does
-            warnings.filterwarnings("ignore", message="Some donated buffers were not usable")
-            return self._compiled.lower(*arguments, **named)
+        with _donating(self.donates):
+            return self._compiled.lower(*_parted(arguments, named))
 
     def ahead(self, *arguments: Any) -> Future:
         """Traces here, and compiles in another thread, what a call with arguments like these will run (see `ready`).
@@ -68,7 +74,7 @@ class Program:
     @functools.cached_property
     def optimised(self) -> "Program":
         """The same, compiled with all optimisations."""
-        return Program(self.function, self.donate, quick=False)
+        return Program(self.function, self.donates, quick=False)
 
     @property
     def _compiled(self) -> Any:
@@ -77,7 +83,50 @@ class Program:
 
     @functools.cache  # noqa: B019  (programs live as long as the module that they are in)
     def _either(self, quick: bool) -> Any:
-        return eqx.filter_jit(self.function, donate=self.donate, **({"compiler_options": QUICK} if quick else {}))
+        def parted(first, others, rest):
+            arguments, named = _joined(first, rest[0]), _joined(others, rest[1])
+            arrays, told = _arrays_of(self.function(*arguments, *named[0], **named[1]))
+            return arrays, Told(told)
+
+        parted.__name__ = self.function.__name__
+        donated = 1 if self.donates else ()
+        return jax.jit(parted, static_argnums=2, donate_argnums=donated, compiler_options=QUICK if quick else None)
+
+
+class Told(eqx.Module):
+    """What is no array of a program's result."""
+
+    rest: Any = eqx.field(static=True)
+
+
+def _parted(arguments: tuple, named: dict[str, Any]) -> tuple[tuple, tuple, tuple]:
+    """The arrays of the first argument, those of all others, and the rest of both."""
+    (first, rest), (others, more) = _arrays_of(arguments[:1]), _arrays_of((arguments[1:], named))
+    return first, others, (rest, more)
+
+
+def _arrays_of(tree: Any) -> tuple[tuple, tuple]:
+    """The arrays among a tree's leaves, None where there is none, and the rest, which has a hash."""
+    leaves, structure = jax.tree.flatten(tree)
+    arrays = tuple(leaf if eqx.is_array(leaf) else None for leaf in leaves)
+    return arrays, (tuple(None if eqx.is_array(leaf) else leaf for leaf in leaves), structure)
+
+
+def _joined(arrays: tuple, rest: tuple) -> Any:
+    """The tree of `_arrays_of`."""
+    others, structure = rest
+    return structure.unflatten(other if array is None else array for array, other in zip(arrays, others, strict=True))
+
+
+@contextmanager
+def _donating(donates: bool) -> Iterator[None]:
+    """Says nothing of donated arrays that are of no use, such as those of a platform without donation."""
+    if not donates:
+        yield
+        return
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Some donated buffers were not usable")
+        yield
 
 
 def _compile(lowered: Any) -> None:
@@ -100,9 +149,9 @@ def told_before(*kind: Any) -> bool:
     return not told_now
 
 
-def program(function: Callable | None = None, *, donate: Any = "none") -> Any:
+def program(function: Callable | None = None, *, donates: bool = False) -> Any:
     """Makes a function a `Program`."""
-    return functools.partial(Program, donate=donate) if function is None else Program(function, donate)
+    return functools.partial(Program, donates=donates) if function is None else Program(function, donates)
 
 
 def operations(function: Callable, *arguments: Any) -> float:
