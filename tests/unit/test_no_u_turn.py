@@ -11,6 +11,8 @@ import pytest
 
 import gadabout as gad
 from gadabout.adaptations import Pool, doubling_windows
+from gadabout.driver import loop, pipeline
+from gadabout.driver.pipeline import ALONE
 from gadabout.kernels import NoUTurn
 from gadabout.kernels.alone import alone
 from tests.laws import law_target
@@ -192,3 +194,34 @@ def test_settings_out_of_range():
         gad.nuts(warmup_max_depth=2.5)  # pyright: ignore
     with pytest.raises(ValueError, match="target_acceptance"):
         gad.nuts(target_acceptance=1.0)
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")  # so short a run is told of much
+@pytest.mark.parametrize(
+    ("sampler", "operations", "block"),
+    [
+        (gad.nuts(), ALONE, 1),
+        (gad.nuts(), 0.0, None),
+        (gad.cycle(gad.hmc(), gad.nuts()), ALONE, 1),
+        (gad.hmc(), ALONE, None),
+    ],
+    ids=["nuts", "dear", "cycle", "hmc"],
+)
+def test_chains_go_one_by_one_where_trajectories_differ_in_length(monkeypatch, sampler, operations, block):
+    asked, advance = set(), loop.advance
+    monkeypatch.setattr(pipeline, "ALONE", operations)
+    monkeypatch.setattr(loop, "advance", lambda *parts, **how: (asked.add(how["block"]), advance(*parts, **how))[1])
+    gad.sample(law_target.log_density, START, sampler=sampler, num_warmup=20, num_draws=5, progress=False)
+    assert asked == {block}
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")  # so short a run is told of much
+def test_chains_that_go_one_by_one_are_those_of_blocks_of_one():
+    """Bit by bit; blocks of four round otherwise, so that this could fail."""
+    told = {"sampler": gad.nuts(), "num_warmup": 100, "num_draws": 50, "progress": False}
+    by_default, one, four = (
+        gad.sample(law_target.log_density, START, **told, **more)["posterior"]["x"].values
+        for more in ({}, {"chain_block": 1}, {"chain_block": 4})
+    )
+    np.testing.assert_array_equal(by_default, one)
+    assert not np.array_equal(by_default, four)

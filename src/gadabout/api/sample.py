@@ -79,9 +79,10 @@ def sample(
         adapt: "pooled" learns one θ from the mean of all chains' gradients, "per-chain" one for each chain.
         devices: over how many of JAX's devices, or over which, chains are laid in equal parts; they talk to each other
             only where pooled adaptation sums what chains saw. All are on JAX's default device where none is named.
-        chain_block: how many chains one program works on at a time, all of a device's by default. Where it is given,
-            draws have the same bits over any number of devices (few samplers excepted, whose chains learn together);
-            else they agree to rounding, until a decision flips, and then in law.
+        chain_block: how many chains one program works on at a time: all of a device's by default, but one where a CPU
+            makes trajectories of NUTS on a log density of few operations. Where it is given, draws have the same bits
+            over any number of devices (few samplers excepted, whose chains learn together); else they agree to
+            rounding, until a decision flips, and then in law.
         record: what to keep, by name: "posterior", "warmup_posterior", and statistics such as "lp"; all by default.
         until: ends the run once its draws are good enough; `num_draws` is then the most that is made.
         out: a zarr store, such as "run.zarr", to which draws go chunk by chunk: any program can open it at any moment,

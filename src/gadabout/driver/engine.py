@@ -65,7 +65,7 @@ class Engine(Services):
         self.learned, self.interrupted = learned, interrupted
         self.start_key, self.stream = jax.random.split(key)
         began = time.perf_counter() if began is None else began
-        self.pipeline = Pipeline(self.target, settings, records, observers, began, feed)
+        self.pipeline = Pipeline(self.target, starts.layout.dim, settings, records, observers, began, feed)
         self.stage, self.done, self.choice, self.evidence = 0, 0, 0, {}
         self.progress: PyTree = None
 

@@ -164,6 +164,15 @@ def operations(function: Callable, *arguments: Any) -> float:
     return found.get("flops", 0.0) + TRANSCENDENTAL * found.get("transcendentals", 0.0)
 
 
+def gradient_operations(target: Any, dim: int) -> float:
+    """Operations of a target's log density and gradient at one position."""
+    return operations(_gradient, target, jnp.zeros(dim))
+
+
+def _gradient(target, x):
+    return target.at(x, 1)
+
+
 def form_of(tree: Any) -> Any:
     """What programs are compiled for: a tree's structure, its arrays' types and devices, all else in it as it is."""
     leaves, structure = jax.tree.flatten(tree)

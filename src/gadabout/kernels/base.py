@@ -117,6 +117,11 @@ class AbstractKernel(eqx.Module):
 
         return jax.lax.scan(one, state, (jnp.arange(keys.shape[0]), keys))
 
+    @property
+    def uneven(self) -> bool:
+        """Whether a transition's work depends on where the chain is: chains that go together wait for the slowest."""
+        return False
+
     def rebase(self, state: PyTree) -> PyTree:
         """The state with whatever depends on θ renewed, called after θ changed."""
         return state

@@ -52,6 +52,10 @@ class AbstractComposite(AbstractKernel):
         return sum(kernel.gradient_evaluations(learning) + self._again(kernel) for kernel in self.kernels)
 
     @property
+    def uneven(self):
+        return any(kernel.uneven for kernel in self.kernels)
+
+    @property
     def settles(self):
         return any(kernel.settles for kernel in self.kernels)
 

@@ -53,6 +53,10 @@ class LocalGlobal(AbstractKernel):
     def init(self, x, target):
         return Turn(self.local.init(x, target), jnp.zeros((), int))
 
+    @property
+    def uneven(self):
+        return self.local.uneven
+
     def position(self, state):
         return self.local.position(state.here)
 

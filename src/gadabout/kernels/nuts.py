@@ -36,7 +36,8 @@ class NoUTurn(AbstractKernel):
     diverged is not drawn from. `nonfinite` counts those of the second kind. `acceptance_rate` is the mean of
     $\min(1, e^{H_0 - H})$ over all states visited, `accepted` says whether the chain moved.
 
-    Chains advance together: each waits for the longest trajectory among them; `gradient_evaluations` counts its own.
+    Chains that advance together wait for the longest trajectory among them, which is why those of `sample` go one by
+    one where a CPU gains little by their company (`uneven`); `gradient_evaluations` counts a chain's own.
 
     With `halvings` the trajectory is made of strides of two leapfrogs, and one along which the energy changes by more
     than 1 is made with 2, 4, 8, … times as many, as many as it takes, so that one ε serves the mouth of a funnel and
@@ -63,6 +64,10 @@ class NoUTurn(AbstractKernel):
     @property
     def order(self):
         return 1
+
+    @property
+    def uneven(self):
+        return True
 
     def init(self, x, target):
         return self.rebase(target.at(x, 1))
