@@ -15,6 +15,7 @@ from gadabout.driver import loop, pipeline
 from gadabout.driver.pipeline import ALONE
 from gadabout.kernels import NoUTurn
 from gadabout.kernels.alone import alone
+from gadabout.models.callback import HostDensity
 from tests.laws import law_target
 
 TARGET = gad.Target(law_target.log_density)
@@ -196,22 +197,27 @@ def test_settings_out_of_range():
         gad.nuts(target_acceptance=1.0)
 
 
+def normal_of_the_host(x):
+    return HostDensity(lambda rows: (-0.5 * np.sum(rows**2, 1), -rows))(x)
+
+
 @pytest.mark.filterwarnings("ignore::UserWarning")  # so short a run is told of much
 @pytest.mark.parametrize(
-    ("sampler", "operations", "block"),
+    ("sampler", "log_density", "operations", "block"),
     [
-        (gad.nuts(), ALONE, 1),
-        (gad.nuts(), 0.0, None),
-        (gad.cycle(gad.hmc(), gad.nuts()), ALONE, 1),
-        (gad.hmc(), ALONE, None),
+        (gad.nuts(), law_target.log_density, ALONE, 1),
+        (gad.nuts(), law_target.log_density, 0.0, None),
+        (gad.nuts(), normal_of_the_host, ALONE, None),
+        (gad.cycle(gad.hmc(), gad.nuts()), law_target.log_density, ALONE, 1),
+        (gad.hmc(), law_target.log_density, ALONE, None),
     ],
-    ids=["nuts", "dear", "cycle", "hmc"],
+    ids=["nuts", "dear", "host", "cycle", "hmc"],
 )
-def test_chains_go_one_by_one_where_trajectories_differ_in_length(monkeypatch, sampler, operations, block):
+def test_chains_go_one_by_one_where_trajectories_differ(monkeypatch, sampler, log_density, operations, block):
     asked, advance = set(), loop.advance
     monkeypatch.setattr(pipeline, "ALONE", operations)
     monkeypatch.setattr(loop, "advance", lambda *parts, **how: (asked.add(how["block"]), advance(*parts, **how))[1])
-    gad.sample(law_target.log_density, START, sampler=sampler, num_warmup=20, num_draws=5, progress=False)
+    gad.sample(log_density, START, sampler=sampler, num_warmup=20, num_draws=5, progress=False)
     assert asked == {block}
 
 

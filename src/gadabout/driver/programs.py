@@ -15,6 +15,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
+from jax.stages import Lowered
 
 QUICK = {"xla_backend_optimization_level": 1}
 """On a CPU, LLVM's first level takes half the time of its third, and most programs run as fast: their loops are XLA's.
@@ -159,18 +160,19 @@ def operations(function: Callable, *arguments: Any) -> float:
 
     An exponential and its like are `TRANSCENDENTAL` of them. What runs outside of XLA is not seen.
     """
-    compiled: Any = eqx.filter_jit(function)
-    found = compiled.lower(*arguments).lowered.cost_analysis() or {}
+    found = _lowered(function, *arguments).cost_analysis() or {}
     return found.get("flops", 0.0) + TRANSCENDENTAL * found.get("transcendentals", 0.0)
 
 
-def gradient_operations(target: Any, dim: int) -> float:
-    """Operations of a target's log density and gradient at one position."""
-    return operations(_gradient, target, jnp.zeros(dim))
+def asks_the_host(function: Callable, *arguments: Any) -> bool:
+    """Whether a function calls one of the host's, whose operations nobody can count."""
+    module: Any = _lowered(function, *arguments).compiler_ir()
+    return "callback" in module.operation.get_asm(large_elements_limit=8)
 
 
-def _gradient(target, x):
-    return target.at(x, 1)
+def _lowered(function: Callable, *arguments: Any) -> Lowered:
+    compiled: Any = eqx.filter_jit(function)
+    return compiled.lower(*arguments).lowered
 
 
 def form_of(tree: Any) -> Any:

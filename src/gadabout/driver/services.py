@@ -12,7 +12,7 @@ from jaxtyping import Array, Float, Key, PyTree
 
 from gadabout.driver import aside, loop, processes, room
 from gadabout.driver.pipeline import Pipeline, Segment, Settings
-from gadabout.driver.programs import gradient_operations, shapes_of
+from gadabout.driver.programs import operations, shapes_of
 from gadabout.driver.records import Records
 from gadabout.driver.search import Starts, find_start
 from gadabout.factors import FactorChoice, FactorKind, isotropic, kind_for
@@ -102,7 +102,7 @@ class Services:
         """
         n = self.starts.layout.dim
         if factor == "auto" and MANY < n <= MOST_CORRELATED:
-            gradient = gradient_operations(self.target, n)
+            gradient = operations(lambda target, x: target.at(x, 1), self.target, jnp.zeros(n))
             return "dense" if gradient >= OPERATIONS * n**2 else "diagonal"
         return kind_for(factor, n)
 
