@@ -106,16 +106,16 @@ def test_four_devices_make_the_chains_of_one(name, precision, mesh):
 @pytest.mark.parametrize("name", SAMPLERS | UNADJUSTED)
 def test_devices_talk_while_pooling_and_at_no_other_time(name, mesh):
     """In the program as it is written, which is laid out by hand: the compiler has nothing to add."""
-    adapting = collectives(lowered(name, mesh, adapt=True).lowered.as_text())
+    adapting = collectives(lowered(name, mesh, adapt=True).as_text())
     asked = calls(entry(name).adaptation)
     assert adapting <= asked, "what an adaptation gathers and does not use is dropped; nothing is added"
     assert (adapting > 0) == (asked > 0)
-    assert collectives(lowered(name, mesh, adapt=False).lowered.as_text()) == 0
+    assert collectives(lowered(name, mesh, adapt=False).as_text()) == 0
 
 
 @pytest.mark.parametrize("name", ["gad-mala", "nuts", "haario", "reprojected-gad-mala"])
 def test_the_compiled_program_talks_no_more_than_it_says(name, mesh):
-    compiled = lambda adapt: lowered(name, mesh, adapt).compile().compiled.as_text()
+    compiled = lambda adapt: lowered(name, mesh, adapt).compile().as_text()
     assert 0 < collectives(compiled(True)) <= calls(entry(name).adaptation)
     assert collectives(compiled(False)) == 0
 
