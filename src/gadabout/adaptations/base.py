@@ -40,6 +40,11 @@ class AbstractAdaptation(eqx.Module):
         return type(self).finish is not AbstractAdaptation.finish
 
     @property
+    def settles(self) -> bool:
+        """Whether what it learns may settle before its time, so that warm-up ends early."""
+        return type(self).settled is not AbstractAdaptation.settled
+
+    @property
     def moves_chains(self) -> bool:
         """Whether `update` may put chains back to where they began."""
         return False
@@ -69,7 +74,7 @@ class AbstractAdaptation(eqx.Module):
         return (length,)
 
     def finish(self, memory: PyTree, kernel: AbstractKernel, states: PyTree) -> tuple[AbstractKernel, PyTree, PyTree]:
-        """New kernel, memory and states at the end of a window, outside the loop; unchanged by default."""
+        """New kernel, memory and states at the end of a window; unchanged by default."""
         return kernel, memory, states
 
     def ending(self, done: int, length: int) -> PyTree:

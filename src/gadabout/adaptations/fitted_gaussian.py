@@ -15,8 +15,10 @@ from gadabout.factors import log_stretches
 
 AGREEMENT = 0.35
 """the largest change of a direction's width, in logarithms, between fits that agree"""
-FEWEST_WINDOWS = 4
+FEWEST_WINDOWS = 2
 """after which fits may agree"""
+FEWEST_DRAWS = 20
+"""more than coordinates, of a fit that may agree with the one before"""
 STEP_WINDOW = 12
 """iterations of a window for the step size alone"""
 
@@ -24,18 +26,17 @@ STEP_WINDOW = 12
 def quick_windows(length: int, last: int = 50) -> list[int]:
     """Windows of 8, 8, 12, 16, 24, 32, 64, 128, … iterations, and at the end one for the step size alone.
 
-    From the first on in which fits may agree, each is followed by 12 iterations for the step size alone.
+    Windows after one of more than 12 are parted after 12 iterations, where warm-up may end (see `FittedGaussian`).
     """
     if length < 20:
         return [length]
     last = min(last, length // 5)
-    windows, left = [], length - last
-    for i, window in enumerate(chain((8, 8, 12, 16, 24, 32), (2**power for power in count(6)))):
-        pair = [window, STEP_WINDOW] if i + 1 >= FEWEST_WINDOWS else [window]
-        if left < 2 * sum(pair):
+    windows, left, before = [], length - last, 0
+    for window in chain((8, 8, 12, 16, 24, 32), (2**power for power in count(6))):
+        if left < 2 * window:
             return [*windows, left, last]
-        windows += pair
-        left -= sum(pair)
+        windows += [STEP_WINDOW, window - STEP_WINDOW] if before > STEP_WINDOW else [window]
+        left, before = left - window, window
     raise AssertionError("windows grow")
 
 
@@ -60,9 +61,9 @@ class FittedGaussian(AbstractAdaptation):
     The covariance is the estimator's, of the draws of all chains; the mean $\bar x + \Sigma\bar g$ takes a Newton step
     from their own. Both are worked out in the coordinates $z = L^{-1}(x - m)$ of the last fit, in which widths that
     differ by orders of magnitude, and correlations near 1, lose no digits. A window with fewer draws than the last one
-    used fits nothing: it is there for the step size. Where no direction's width changes by more than a factor of 1.4
-    from one fit to the next, and draws are twice as many as coordinates and a hundred more, fits agree: one window
-    more, for the step size alone, and warm-up may end.
+    used is a part of the next. Where no direction's width changes by more than a factor of 1.4 from one fit to the
+    next, or, as an exponent, √(n/draws) where that is more, but no more than 2, and draws are twenty more than
+    coordinates, fits agree: one window more, for the step size alone, and warm-up may end.
 
     Args:
         rule: any adaptation of the step size, such as `DualAveraging` with its lens.
@@ -118,10 +119,14 @@ class FittedGaussian(AbstractAdaptation):
         lens = lambda kernel: (self.where(kernel).mean, self.where(kernel).factor)
         kernel = eqx.tree_at(lens, kernel, choose((mean, fitted), lens(kernel)))
         rule = choose(self.rule.init(kernel, states), rule)
-        many = (memory.windows >= FEWEST_WINDOWS - 1) & (z.count >= 2 * here.factor.dim + 100)
-        agrees = memory.agrees | (use & many & (stretch < AGREEMENT))
+        n = here.factor.dim
+        many = (memory.windows >= FEWEST_WINDOWS - 1) & (z.count >= n + FEWEST_DRAWS)
+        chance = jnp.minimum(jnp.sqrt(n / jnp.maximum(z.count, 1)), 2 * AGREEMENT)
+        agrees = memory.agrees | (use & many & (stretch < jnp.maximum(AGREEMENT, chance)))
         used, none = jnp.where(use, z.count, memory.used), self._none(kernel)
-        return kernel, FittedMemory(rule, none, none, memory.windows + 1, used, agrees, memory.agrees), states
+        few = ~memory.agrees & (z.count < memory.used)  # they are a part of the next window
+        moments, gradients = jax.tree.map(lambda new, old: jnp.where(few, old, new), (none, none), (z, grad))
+        return kernel, FittedMemory(rule, moments, gradients, memory.windows + ~few, used, agrees, memory.agrees), states
 
     def _unit(self, kernel):
         """The factor of N(0, I), of the kind that is fitted."""

@@ -65,15 +65,15 @@ def normal_scores(rows: np.ndarray) -> np.ndarray:
 
     flat = rows.reshape(len(rows), -1)
     S = flat.shape[1]
-    order = np.argsort(flat, axis=1)
-    ordered = np.take_along_axis(flat, order, 1)
-    place, differs = np.arange(S), ordered[:, 1:] != ordered[:, :-1]
-    edge = np.ones((len(rows), 1), bool)
-    first = np.maximum.accumulate(np.where(np.hstack([edge, differs]), place, 0), axis=1)
-    last = np.minimum.accumulate(np.where(np.hstack([differs, edge]), place, S - 1)[:, ::-1], axis=1)[:, ::-1]
+    order = np.argsort(flat, axis=1) + S * np.arange(len(flat))[:, None]
+    ordered = flat.ravel()[order]
+    begins = np.ones(flat.shape, bool)
+    np.not_equal(ordered[:, 1:], ordered[:, :-1], out=begins[:, 1:])
+    first = np.flatnonzero(begins)  # of equals, in all rows
+    equals = np.diff(first, append=flat.size)
     scores = ndtri((np.arange(2 * S - 1) / 2 + 5 / 8) / (S + 1 / 4))  # of all ranks, and of those half-way
-    z = np.empty(flat.shape)
-    np.put_along_axis(z, order, scores[first + last], 1)
+    z = np.empty(flat.size)
+    z[order.ravel()] = np.repeat(scores[2 * (first % S) + equals - 1], equals)
     return z.reshape(rows.shape)
 
 

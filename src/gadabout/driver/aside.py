@@ -1,5 +1,6 @@
 """Work of a stage's own, aside from the iterations that are kept: the descent, trials, and looks before draws."""
 
+import time
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import replace
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 
 def descend_ahead(services: "Services", positions: Any, kind: FactorKind) -> list[Future]:
     """Compiles, in other threads, what `descend` runs from positions."""
+    if services.known:
+        return []
     sent = [send_out.ahead(*_scouts(services, positions))] if _may_scout(services) else []
     return [land.ahead(*_walk(services, positions, kind)), *sent]
 
@@ -39,8 +42,10 @@ def descend(services: "Services", warm: Warm, kind: FactorKind) -> Warm:
     pipeline = services.pipeline
     ready(descend_ahead(services, positions, kind))
     pipeline.clock("compile")
+    sent = time.perf_counter()
     landing = jax.block_until_ready(land(*_walk(services, positions, kind)))
     pipeline.clock("warmup")
+    pipeline.foresee((time.perf_counter() - sent) * len(positions) / int(landing.evaluations))
     pipeline.add_aside(0, int(landing.evaluations))
     services.note({"distinct_starts": int(landing.distinct)})
     found = _elsewhere(services, positions, landing)
@@ -102,7 +107,7 @@ def look(
     services: "Services", sampler: Sampler, run: loop.Run, num_iterations: int
 ) -> tuple[loop.Run, np.ndarray, dict[str, np.ndarray]]:
     """Iterations with θ standing still: positions (t, num_chains, n), and statistics."""
-    ready([look_ahead(services, sampler, run)])
+    ready([] if services.known else [look_ahead(services, sampler, run)])
     services.pipeline.clock("compile")
     drawing = sampler.drawing()
     run, seen = _ahead(services, drawing, run, num_iterations, False, _looked_at(services, drawing, run))
@@ -135,13 +140,30 @@ def learn_anew(
     learned = Learned(jnp.asarray(draws.mean(0), x.dtype), fitted)
     run = services.start(sampler, Warm(run.chain_keys, run.t, x[jnp.asarray(sources)], learned))
     recorded = tuple(services.records.shapes(sampler, services.target, run, True, True))  # the program that learned
-    done = 0
-    for end in sampler.adaptation.window_ends(ANEW):
+    done, adaptation, settled = 0, sampler.adaptation, False
+    while done < ANEW and not settled:
+        if services.pipeline.within(sampler):
+            windows, end = loop.windows_within(adaptation, done, ANEW)
+            run, made, settled = _learning(services, sampler, run, end - done, recorded, windows)
+            done += made
+            continue
+        end = next(end for end in adaptation.window_ends(ANEW) if end > done)
         run, _ = _ahead(services, sampler, run, end - done, True, recorded)
-        run, done = services.end_window(sampler, run, sampler.adaptation.ending(end, ANEW)), end
-        if services.has_settled(sampler, run):
-            break
+        run, done = services.end_window(sampler, run, adaptation.ending(end, ANEW)), end
+        settled = services.has_settled(sampler, run)
     return services.settle(sampler, run)
+
+
+def _learning(
+    services: "Services", sampler: Sampler, run: loop.Run, most: int, fields: tuple[str, ...], windows: loop.Windows
+) -> tuple[loop.Run, int, bool]:
+    """Iterations that nobody keeps, `most` at the most, in which windows end: their number, whether θ has settled."""
+    pipeline, segment = services.pipeline, Segment("choose", 0, most, most, True, True)
+    room = loop.buffer_length(services.records.offered(sampler, services.target, run, True, fields))
+    run, chunk = pipeline.send(sampler, run, segment, min(room, most), fields, 1, windows)
+    chunk, settled = pipeline.shortened(chunk)
+    pipeline.add_aside(chunk.length, int(np.sum(np.asarray(chunk.tally.gradient_evaluations))))
+    return run, chunk.length, settled
 
 
 def _ahead(

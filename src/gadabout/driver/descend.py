@@ -9,7 +9,7 @@ from jaxtyping import Array, Bool, Float, Int, Key
 
 from gadabout.adaptations.estimators import GeometricMean, Moments
 from gadabout.driver.programs import program
-from gadabout.factors import FactorKind, isotropic
+from gadabout.factors import AbstractFactor, FactorKind, isotropic
 from gadabout.sampler import Learned
 from gadabout.target import Point, Target
 
@@ -20,6 +20,8 @@ SHRINK, SMALLEST = 0.3, 1e-12
 """of a step that did not climb, and the step at which its direction is given up"""
 GIVE_UP = 4
 """directions that a chain gives up before it stays where it is"""
+CURVATURE = 3_200
+"""gradients that curvature is measured with at most, unless one point's directions need more"""
 
 
 class Descent(eqx.Module):
@@ -117,8 +119,12 @@ def land(
     source = jax.random.choice(key, chains, (chains,), p=jnp.where(lost, 0.0, 1.0) / jnp.sum(~lost))
     x = ways.here.x[jnp.where(lost, source, jnp.arange(chains))]
     near = logp > jnp.max(logp) - (30 + 10 * jnp.sqrt(n / 2))
-    fitted = _fitted(ways.path, near, kind)
-    return Landing(x, Learned(jnp.mean(x, 0), fitted), jnp.sum(ways.turns + 1), jnp.sum(~lost))
+    fitted, seen = _fitted(ways.path, near, kind), 0
+    if kind == "dense":
+        seen = max(1, min(chains, CURVATURE // (2 * n)))
+        fitted = curved(target, x[:seen], fitted)
+    evaluations = jnp.sum(ways.turns + 1) + 2 * n * seen
+    return Landing(x, Learned(jnp.mean(x, 0), fitted), evaluations, jnp.sum(~lost))
 
 
 def room_below(n: int) -> Array:
@@ -139,6 +145,33 @@ def _fitted(path: tuple[Array, Array], near: Bool[Array, " chains"], kind: Facto
 
     estimate = GeometricMean(prior_draws=5.0)(*map(moments, path))
     return isotropic(n, jnp.ones((), estimate.dtype), kind).fitted(estimate)
+
+
+def curved(target: Target, x: Float[Array, "points n"], factor: AbstractFactor) -> AbstractFactor:
+    r"""The factor of the Gaussian that is as curved as log π is on average at some points.
+
+    In coordinates whitened by a first factor L, differences of gradients a unit step to either side, along each axis in
+    turn, are the columns of −H at the scale that matters, two gradients each; H is the mean over points. The covariance
+    of z is $|H|^{-1}$: what `GeometricMean` makes of the steps and of the differences, as if they were draws and
+    gradients. Where log π is convex on average no direction becomes wider than it was. Points with a difference that is
+    not finite are left out; where there is no other, L stays as it is.
+    """
+    n = factor.dim
+
+    def column(axis):
+        step = factor.mul(axis)
+        gradient = lambda sign: jax.vmap(lambda x: target.at(x + sign * step, 1).grad)(x)
+        return -0.5 * jax.vmap(factor.tmul)(gradient(1.0) - gradient(-1.0))
+
+    columns = jax.lax.map(column, jnp.eye(n, dtype=x.dtype))  # (n, points, n)
+    good = jnp.isfinite(columns).all((0, 2))
+    H = jnp.sum(jnp.where(good[:, None], columns, 0), 1) / jnp.maximum(good.sum(), 1)
+    values, vectors = jnp.linalg.eigh(0.5 * (H + H.T))
+    sizes = jnp.where(values > 0, values, jnp.maximum(1.0, -values))
+    change = isotropic(n, jnp.ones((), x.dtype), "dense").fitted((vectors / sizes) @ vectors.T)
+    new = factor.times(change)
+    sound = good.any() & jnp.isfinite(new.log_det()) & (values > jnp.finfo(x.dtype).eps * jnp.max(jnp.abs(values))).all()
+    return jax.tree.map(lambda new, old: jnp.where(sound, new, old), new, factor)
 
 
 def _newton(grad: Array, steps: Array, falls: Array, curved: Array) -> Array:

@@ -67,6 +67,7 @@ class Engine(Services):
         began = time.perf_counter() if began is None else began
         self.pipeline = Pipeline(self.target, starts.layout.dim, settings, records, observers, began, feed)
         self.stage, self.done, self.choice, self.evidence = 0, 0, 0, {}
+        self.known = False
         self.progress: PyTree = None
 
     def drive(self, checkpoint: Checkpoint | None = None) -> Ending:
@@ -212,8 +213,9 @@ class Engine(Services):
         several = self.settings.mesh is not None or self.pipeline.feed is not None
         if several or not isinstance(stages[first], Learn | Draw):
             return
-        if told_before(self.target, self.plan, self.settings.num_chains, self.learned is None):
-            return  # most likely all of them are known; what is not is compiled where it is needed
+        self.known = told_before(self.target, self.plan, self.settings.num_chains, self.learned is None)
+        if self.known:
+            return
         try:
             for stage in stages[:first]:
                 if isinstance(stage, Descend) and self.learned is None:
@@ -235,21 +237,22 @@ class Engine(Services):
         if isinstance(stage, Learn):
             following = self.plan.stages[index + 1]
             compiling.append(self._compile_one(sampler, run, adapt=True, warmup=True))
-            if sampler.adaptation.finishes:
+            if sampler.adaptation.finishes and not self.pipeline.within(sampler):
                 ending = sampler.adaptation.ending(1, 1)
-                compiling.append(loop.end_window.ahead(sampler, self.gathered(run), ending))
+                compiling.append(lambda: loop.end_window.ahead(sampler, self.gathered(run), ending))
         if isinstance(following, Judge):
-            compiling.append(aside.look_ahead(self, sampler, run))
+            compiling.append(lambda: aside.look_ahead(self, sampler, run))
         elif following is stage or following.samplers[0] is sampler:
             drawing = sampler.drawing()
             compiling.append(self._compile_one(drawing, run, adapt=sampler.adaptation.continues, warmup=False))
-        return compiling
+        return [] if self.known else [asked() for asked in compiling]
 
-    def _compile_one(self, sampler: Sampler, run: loop.Run, *, adapt: bool, warmup: bool) -> Future:
+    def _compile_one(self, sampler: Sampler, run: loop.Run, *, adapt: bool, warmup: bool) -> Callable[[], Future]:
+        """What compiles a chunk, once its records are known to fit into memory."""
         recorded = self.records.shapes(sampler, self.target, run, adapt, warmup)
         argument, wanted = ("num_warmup", self.settings.num_warmup) if warmup else ("num_draws", self.num_draws)
         self.records.check_memory(recorded, wanted // self.thinning if warmup else wanted, argument)
-        return self.pipeline.ahead(sampler, run, adapt, tuple(recorded))
+        return lambda: self.pipeline.ahead(sampler, run, adapt, tuple(recorded))
 
     def _reason_to_end(self, stop: bool, failed: bool) -> Ending | None:
         """Why the run ends here, all records stored; None if it goes on."""

@@ -6,11 +6,12 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 from jaxtyping import Array, Bool, Float, Int, Key, PyTree, UInt
 
-from gadabout.adaptations import PerChain, Pool
+from gadabout.adaptations import AbstractAdaptation, PerChain, Pool
 from gadabout.adaptations.pool import ALONE
 from gadabout.driver import processes
 from gadabout.driver.programs import Program, program, shapes_of
@@ -40,6 +41,20 @@ class Run(eqx.Module):
     t: UInt[Array, ""]
 
 
+MOST_ENDS = 16
+"""windows that may end within one chunk"""
+
+
+class Windows(eqx.Module):
+    """Where windows of the adaptation end within a chunk: after how many iterations, and of which of its parts.
+
+    Arrays of `MOST_ENDS` rows, of which those after 0 iterations stand for none.
+    """
+
+    after: Int[Array, " ends"]
+    ending: PyTree
+
+
 class Tally(eqx.Module):
     """Sums over the iterations of a chunk, thinned ones included; shape (pools, chains)."""
 
@@ -47,6 +62,9 @@ class Tally(eqx.Module):
     gradient_evaluations: Int[Array, "pools chains"]
     finite: Bool[Array, "pools chains"]
     """whether the position at the chunk's end is finite"""
+    made: Int[Array, ""] | None = None
+    """iterations that were made, fewer than asked for where what is learned settled; told of chunks with windows"""
+    settled: Bool[Array, ""] | None = None
 
 
 @program
@@ -140,6 +158,7 @@ def advance(
     mesh: Mesh | None = None,
     block: int | None = None,
     optimised: bool = False,
+    windows: Windows | None = None,
 ) -> tuple[Run, dict[str, Array], Tally]:
     """Advances a run by `length` iterations, with every `thinning`-th recorded; `run` is donated.
 
@@ -147,10 +166,12 @@ def advance(
     `offset` iterations were made before; a draw is whole once `thinning` are. Neither of the three numbers compiles
     anything anew. Iteration i of the chunk sees the i-th of `batches`, if there are any. `optimised` asks for all of
     the compiler's optimisations. With a mesh the chains lie over its devices, which talk to each other in `Pool` alone;
-    `block` of them are worked on at a time.
+    `block` of them are worked on at a time. Where `windows` end the adaptation finishes them, and the chunk ends where
+    what it learns has settled; without a mesh only.
     """
-    counts = jnp.asarray([length, thinning, offset])
-    return _optimised(_advance, optimised)((sampler, target, adapt, fields, batches, block, mesh), run, counts)
+    counts = np.asarray([length, thinning, offset])
+    known = sampler, target, adapt, fields, batches, windows, block, mesh
+    return _optimised(_advance, optimised)(known, run, counts)
 
 
 def advance_ahead(
@@ -164,10 +185,25 @@ def advance_ahead(
     mesh: Mesh | None = None,
     block: int | None = None,
     optimised: bool = False,
+    windows: Windows | None = None,
 ) -> Future:
     """Compiles what `advance` will run, in another thread."""
-    fixed = (sampler, target, adapt, fields, batches, block, mesh)
-    return _optimised(_advance, optimised).ahead(fixed, run, jnp.asarray([0, 1, 0]))
+    fixed = (sampler, target, adapt, fields, batches, windows, block, mesh)
+    return _optimised(_advance, optimised).ahead(fixed, run, np.asarray([0, 1, 0]))
+
+
+def windows_within(adaptation: AbstractAdaptation, done: int, total: int) -> tuple[Windows, int]:
+    """The ends of windows of a stage of `total` iterations that come after `done` of them, and up to where they go.
+
+    There are `MOST_ENDS` at the most; the second is where the last of them is, or `total`.
+    """
+    ends = [end for end in adaptation.window_ends(total) if end > done]
+    last = ends[MOST_ENDS - 1] if len(ends) > MOST_ENDS else total
+    ends = ends[:MOST_ENDS]
+    rows = [adaptation.ending(end, total) for end in [*ends, *[0] * (MOST_ENDS - len(ends))]]
+    after = np.zeros(MOST_ENDS, np.int64 if jax.config.read("jax_enable_x64") else np.int32)
+    after[: len(ends)] = np.asarray(ends) - done
+    return Windows(after, jax.tree.map(lambda *each: np.stack([np.asarray(one) for one in each]), *rows)), last
 
 
 def _optimised(program: Program, fully: bool) -> Program:
@@ -199,7 +235,7 @@ def _advance(fixed: tuple, run: Run, counts: Array) -> tuple[Run, dict[str, Arra
 
 def _chunk(known: tuple, run: Run, counts: Array, pool: Pool) -> tuple[Run, dict[str, Array], Tally]:
     """`_advance` for the chains at hand."""
-    sampler, target, adapt, fields, batches = known
+    sampler, target, adapt, fields, batches, windows = known
     length, thinning, offset = counts
     block = block_of(run, adapt)
     seen = lambda i: target if batches is None else target.with_data(batches.during(i))
@@ -235,10 +271,26 @@ def _chunk(known: tuple, run: Run, counts: Array, pool: Pool) -> tuple[Run, dict
         buffer, tally = jax.lax.fori_loop(0, count, store, (buffer, tally))
         return Run(pools, run.chain_keys, run.t + count.astype(run.t.dtype)), buffer, tally
 
-    turns, body = (length, one) if block == 1 else (-(-length // block), many)
-    run, buffer, tally = jax.lax.fori_loop(0, turns, body, (run, buffer, tally))
+    def window(carry):
+        carry, made, _ = carry
+        at = jnp.minimum(jnp.min(jnp.where(windows.after > made, windows.after, length)), length)
+        run, *kept = jax.lax.fori_loop(made, at, one, carry)
+        here = windows.after == at
+        ending = jax.tree.map(lambda rows: jnp.any(rows & here), windows.ending)
+        run = jax.lax.cond(here.any(), lambda run: end_window(sampler, run, ending), lambda run: run, run)
+        return (run, *kept), at, here.any() & jnp.all(jnp.asarray(sampler.adaptation.settled(run.pools.memory)))
+
+    made = settled = None
+    if windows is not None:
+        underway = lambda carry: (carry[1] < length) & ~carry[2]
+        begin = (run, buffer, tally), jnp.zeros_like(length), jnp.asarray(False)
+        (run, buffer, tally), made, settled = jax.lax.while_loop(underway, window, begin)
+    else:
+        turns, body = (length, one) if block == 1 else (-(-length // block), many)
+        run, buffer, tally = jax.lax.fori_loop(0, turns, body, (run, buffer, tally))
     positions = jax.vmap(lambda pool: pool.position)(run.pools)
-    return run, buffer, Tally(tally.acceptance, tally.gradient_evaluations, jnp.isfinite(positions).all(-1))
+    finite = jnp.isfinite(positions).all(-1)
+    return run, buffer, Tally(tally.acceptance, tally.gradient_evaluations, finite, made, settled)
 
 
 def specs(run: Run) -> Run:

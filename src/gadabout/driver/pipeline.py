@@ -24,6 +24,8 @@ from gadabout.sampler import Sampler
 from gadabout.target import Target
 
 SECONDS_PER_CHUNK = 0.2
+FIRST_CHUNK, GRADIENTS = 64, 16
+"""iterations of the first chunk at most, and gradients that each of them is thought to take"""
 ALONE = 100_000.0
 """operations of a gradient up to which a CPU makes chains of uneven work one by one, unless it is told otherwise
 
@@ -95,16 +97,39 @@ class Pipeline:
         self._pending: Chunk | None = None
         self._aside = (0, 0)
 
-    def chunk(self, sampler: Sampler, run: loop.Run, segment: Segment) -> tuple[loop.Run, int]:
-        """The next chunk of a segment: the run, still being computed, and its iterations."""
+    def chunk(
+        self, sampler: Sampler, run: loop.Run, segment: Segment, windows: loop.Windows | None = None
+    ) -> tuple[loop.Run, int, bool]:
+        """The next chunk of a segment: the run, still being computed, its iterations, and whether θ has settled.
+
+        With windows it is waited for where θ may settle.
+        """
         recorded = self.records.shapes(sampler, self.target, run, segment.adapt, segment.warmup)
-        run, ahead = self.send(sampler, run, segment, self._length(run, recorded, segment), tuple(recorded))
+        length, fields = self._length(run, recorded, segment), tuple(recorded)
+        run, ahead = self.send(sampler, run, segment, length, fields, windows=windows)
         self.store()
+        settled = False
+        if windows is not None and sampler.adaptation.settles:
+            ahead, settled = self.shortened(ahead)
         self._pending = ahead if ahead.length else None
-        return run, ahead.length
+        return run, ahead.length, settled
+
+    def shortened(self, chunk: Chunk) -> tuple[Chunk, bool]:
+        """A chunk with the iterations that were made of it, and whether θ has settled; it is waited for."""
+        awaited(chunk.tally)
+        made = int(np.asarray(chunk.tally.made))
+        self.t -= chunk.length - made
+        return chunk._replace(length=made), bool(np.asarray(chunk.tally.settled))
 
     def send(
-        self, sampler: Sampler, run: loop.Run, segment: Segment, length: int, fields: tuple[str, ...], thinning: int = 0
+        self,
+        sampler: Sampler,
+        run: loop.Run,
+        segment: Segment,
+        length: int,
+        fields: tuple[str, ...],
+        thinning: int = 0,
+        windows: loop.Windows | None = None,
     ) -> tuple[loop.Run, Chunk]:
         """Sends one chunk off and returns at once. Where batches end the chunk is shorter, and the last one."""
         thinning, batches = thinning or self.settings.thinning, None
@@ -117,7 +142,7 @@ class Pipeline:
         offset = segment.done % thinning
         run, buffer, tally = loop.advance(
             sampler, self.target, run, length, thinning, segment.adapt, fields,
-            offset=offset, batches=batches, **self._how(run),
+            offset=offset, batches=batches, windows=windows, **self._how(run),
         )  # fmt: skip
         self.t += length
         if processes.several(self.settings.mesh):
@@ -127,7 +152,16 @@ class Pipeline:
     def ahead(self, sampler: Sampler, run: loop.Run, adapt: bool, fields: tuple[str, ...]) -> Future:
         """Compiles what `send` will run, in another thread."""
         batches = None if self.feed is None else self.feed.chunk(self.t, 0)[0]
-        return loop.advance_ahead(sampler, self.target, run, adapt, fields, batches=batches, **self._how(run))
+        windows = loop.windows_within(sampler.adaptation, 0, 1)[0] if adapt and self.within(sampler) else None
+        how = self._how(run)
+        return loop.advance_ahead(sampler, self.target, run, adapt, fields, batches=batches, windows=windows, **how)
+
+    def within(self, sampler: Sampler) -> bool:
+        """Whether windows of a sampler's adaptation end within chunks.
+
+        Over several devices, and where batches come from the host, chunks end with them.
+        """
+        return sampler.adaptation.finishes and self.settings.mesh is None and self.feed is None
 
     def _how(self, run: loop.Run) -> dict[str, Any]:
         """How chunks are laid out and compiled."""
@@ -154,6 +188,11 @@ class Pipeline:
             elapsed = time.perf_counter() - chunk.sent
             longest = max(1, min(8 * self.account.chunk, int(chunk.length * SECONDS_PER_CHUNK / elapsed)))
             self.account = replace(self.account, chunk=longest)
+
+    def foresee(self, gradient_seconds: float) -> None:
+        """Sets the length of the first chunk by what a gradient of all chains took on the way to it."""
+        longest = int(SECONDS_PER_CHUNK / (GRADIENTS * max(gradient_seconds, 1e-6)))
+        self.account = replace(self.account, chunk=max(1, self.account.chunk, min(longest, FIRST_CHUNK)))
 
     def store(self) -> None:
         """Stores the records of the chunk under way once it is done, adds it to the account, and tells of it."""

@@ -40,6 +40,8 @@ class Services:
     start_key: Key[Array, ""]
     stream: Key[Array, ""]
     pipeline: Pipeline
+    known: bool
+    """whether the same was run before in this process: what is not compiled yet is where it is needed"""
     choice: int
     """which candidate was chosen"""
     evidence: dict[str, Any]
@@ -198,7 +200,27 @@ class Services:
 
         While they are computed, the records of those before are stored.
         """
-        return self.pipeline.chunk(sampler, run, Segment(stage, done, end, total, adapt, warmup))
+        run, made, _ = self.pipeline.chunk(sampler, run, Segment(stage, done, end, total, adapt, warmup))
+        return run, made
+
+    def learn(self, sampler: Sampler, run: loop.Run, stage: str, done: int, total: int) -> tuple[loop.Run, int]:
+        """The next iterations of a stage of warm-up in which θ is learned, windows that end among them.
+
+        The run, and the iterations done with them; all of the stage's once θ has settled.
+        """
+        adaptation = sampler.adaptation
+        if self.pipeline.within(sampler):
+            windows, end = loop.windows_within(adaptation, done, total)
+            segment = Segment(stage, done, end, total, True, True)
+            run, made, settled = self.pipeline.chunk(sampler, run, segment, windows)
+            return run, total if settled else done + made
+        end = min(end for end in (*adaptation.window_ends(total), total) if end > done)
+        run, made = self.chunk(sampler, run, stage, done, end, total, adapt=True, warmup=True)
+        if done + made == end and adaptation.finishes:
+            run = self.end_window(sampler, run, adaptation.ending(end, total))
+            if adaptation.settles and self.has_settled(sampler, run):
+                return run, total
+        return run, done + made
 
     def trial(self, sampler: Sampler, warm: Warm, num_iterations: int) -> tuple[Warm, np.ndarray, float]:
         """Runs a sampler, learning in the first half: where that leaves chains, the second half's draws, its cost.

@@ -9,8 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-SIGNIFICANT = 3.0
-"""standard errors of skewness or kurtosis of normal draws, below which a coordinate is taken to be normal"""
+BY_CHANCE = 1e-3
+"""the chance that any of n normal coordinates leans, or spreads, beyond what is taken to be normal; each, that is"""
 
 
 class Tails(eqx.Module):
@@ -57,8 +57,9 @@ def fitted_tails(z: np.ndarray) -> Tails:
     mean, sd = z.mean(0), np.maximum(z.std(0), np.finfo(float).tiny)
     d = (z - mean) / sd
     square = d * d  # d**3 and d**4 take forty times as long
-    leans = np.abs(np.mean(square * d, 0)) > SIGNIFICANT * np.sqrt(6 / N)
-    spreads = np.mean(square * square, 0) - 3 > SIGNIFICANT * np.sqrt(24 / N)
+    significant = -NormalDist().inv_cdf(BY_CHANCE / n)  # standard errors
+    leans = np.abs(np.mean(square * d, 0)) > significant * np.sqrt(6 / N)
+    spreads = np.mean(square * square, 0) - 3 > significant * np.sqrt(24 / N)
     odd = np.flatnonzero(leans | spreads)
     ordered = np.sort(d[:, odd], 0)
     best, least = np.zeros((4, len(odd))), np.full(len(odd), np.inf)

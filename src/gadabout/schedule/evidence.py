@@ -101,12 +101,16 @@ def seen_of_independence(
         lp: log π of them, shape (draws,).
         draws: shape (draws, n).
     """
-    n, fit, found = z.shape[1], fitted_tails(z), []
+    n, fit, found, plain = z.shape[1], fitted_tails(z), [], np.sum(z**2, 1)
+    odd = np.flatnonzero((fit.shift != 0) | (fit.width != 1))
     bends = lambda tails: int(np.sum((tails.left > 0) | (tails.right > 0)))
     longer = Tails(fit.shift, fit.width, LONGER_TAILS * fit.left, LONGER_TAILS * fit.right)
     for tails in (longer, fit, no_tails(n)) if bends(fit) else (no_tails(n),):
-        u, log_slope = tails.inverse(z, np)
-        squares = np.sum(u**2, 1)
+        squares, log_slope = plain, 0.0
+        if bends(tails):
+            part = Tails(*(each[odd] for each in (tails.shift, tails.width, tails.left, tails.right)))
+            u, log_slope = part.inverse(z[:, odd], np)
+            squares = plain + np.sum(u**2 - z[:, odd] ** 2, 1)
         weights = fitted_weights(squares, n)
         log_weights = lp - log_radial_density(squares, n, weights) + log_slope
         acceptance, efficiency = independence_efficiency(log_weights, draws)

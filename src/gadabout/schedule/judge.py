@@ -38,7 +38,7 @@ class Judge(AbstractStage):
     (`started_anew` in the evidence names them). It is also where draws belie the fitted Gaussian (`stretch` in the
     evidence is above `AGREEMENT`): a chain that arrived late may have widened all of several fits that agree. There is
     doubt, hence the first way, where one trajectory in a thousand diverges, a chain accepts less than half of what the
-    median chain accepts, or an R-hat is above 1.1, and eight times as many draws say so too. The third is taken where
+    median chain accepts, or an R-hat is above 1.1, and twice, four and eight times as many draws say so too. The third is taken where
     it promises more independent draws for its cost than the second (by `independence_efficiency` and `score`, and a
     fixed table of costs, never by the clock), if the Pareto k̂ of its importance weights is below 0.5 and a proposal is
     worth a twentieth of an independent draw. Where only k̂ is left to decide, and 0.5 is within three of its standard
@@ -55,7 +55,7 @@ class Judge(AbstractStage):
     sampler: Any
     where: Callable[[Any], Any] = eqx.field(static=True)
     move: str | None = eqx.field(static=True, default=None)
-    num_iterations: int = eqx.field(static=True, default=32)
+    num_iterations: int = eqx.field(static=True, default=16)
     name: str = eqx.field(static=True, default="choose")
 
     @property
@@ -132,7 +132,7 @@ def wanted(evidence: Mapping[str, Any], shape: tuple[int, ...], most: int) -> in
     """
     made, draws = shape[0], shape[0] * shape[1]
     if evidence["doubt"]:
-        return most - made
+        return min(made, most - made)
     if "pareto_k" not in evidence or decide({**evidence, "pareto_k": 0.0}) != "independence":
         return 0
     k = evidence["pareto_k"]

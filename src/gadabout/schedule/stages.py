@@ -165,14 +165,7 @@ class Learn(AbstractWarmup):
     name: str = eqx.field(static=True, default="warmup")
 
     def advance(self, engine, progress, done):
-        total, adaptation = self.length(engine), self.sampler.adaptation
-        end = min(end for end in (*adaptation.window_ends(total), total) if end > done)
-        run, made = engine.chunk(self.sampler, progress, self.name, done, end, total, adapt=True, warmup=True)
-        if done + made == end and adaptation.finishes:
-            run = engine.end_window(self.sampler, run, adaptation.ending(end, total))
-            if engine.has_settled(self.sampler, run):
-                return run, total
-        return run, done + made
+        return engine.learn(self.sampler, progress, self.name, done, self.length(engine))
 
 
 class Hold(AbstractWarmup):
