@@ -11,7 +11,6 @@ from jaxtyping import Array, Bool, Int, PyTree
 
 from gadabout.adaptations.base import AbstractAdaptation
 from gadabout.adaptations.estimators import AbstractEstimator, GeometricMean, Moments
-from gadabout.factors import log_stretches
 
 AGREEMENT = 0.35
 """the largest change of a direction's width, in logarithms, between fits that agree"""
@@ -109,15 +108,16 @@ class FittedGaussian(AbstractAdaptation):
 
     def finish(self, memory, kernel, states):
         kernel, rule, states = self.rule.finish(memory.rule, kernel, states)
-        here, z, grad = self.where(kernel), memory.moments, memory.gradients
-        unit = self._unit(kernel)
-        change = unit.fitted(self.estimate(z, grad))  # a factor of z: here.factor times it is the new one of x
-        mean = here.mean + here.factor.mul(z.mean + change.mul(change.tmul(grad.mean)))
-        fitted, stretch = here.factor.times(change), jnp.max(jnp.abs(log_stretches(unit, change)))
-        use = ~memory.agrees & (z.count >= memory.used) & jnp.isfinite(mean).all() & jnp.isfinite(stretch)
+        here, z = self.where(kernel), memory.moments
+        wanted = ~memory.agrees & (z.count >= memory.used)
+        old = here.mean, here.factor
+        new, stretch = jax.lax.cond(
+            wanted, lambda: self._fit(kernel, memory), lambda: (old, jnp.zeros_like(here.mean[0]))
+        )
+        use = wanted & jnp.isfinite(new[0]).all() & jnp.isfinite(stretch)
         choose = lambda new, old: jax.tree.map(lambda a, b: jnp.where(use, a, b), new, old)
         lens = lambda kernel: (self.where(kernel).mean, self.where(kernel).factor)
-        kernel = eqx.tree_at(lens, kernel, choose((mean, fitted), lens(kernel)))
+        kernel = eqx.tree_at(lens, kernel, choose(new, old))
         rule = choose(self.rule.init(kernel, states), rule)
         n = here.factor.dim
         many = (memory.windows >= FEWEST_WINDOWS - 1) & (z.count >= n + FEWEST_DRAWS)
@@ -125,8 +125,22 @@ class FittedGaussian(AbstractAdaptation):
         agrees = memory.agrees | (use & many & (stretch < jnp.maximum(AGREEMENT, chance)))
         used, none = jnp.where(use, z.count, memory.used), self._none(kernel)
         few = ~memory.agrees & (z.count < memory.used)  # they are a part of the next window
-        moments, gradients = jax.tree.map(lambda new, old: jnp.where(few, old, new), (none, none), (z, grad))
-        return kernel, FittedMemory(rule, moments, gradients, memory.windows + ~few, used, agrees, memory.agrees), states
+        seen = memory.moments, memory.gradients
+        moments, gradients = jax.tree.map(lambda new, old: jnp.where(few, old, new), (none, none), seen)
+        return (
+            kernel,
+            FittedMemory(rule, moments, gradients, memory.windows + ~few, used, agrees, memory.agrees),
+            states,
+        )
+
+    def _fit(self, kernel, memory):
+        """Mean and factor of a window's draws, and the largest change of a direction's width, as a logarithm."""
+        here, z, grad = self.where(kernel), memory.moments, memory.gradients
+        covariance = self.estimate(z, grad)
+        change = self._unit(kernel).fitted(covariance)  # a factor of z: here.factor times it is the new one of x
+        mean = here.mean + here.factor.mul(z.mean + change.mul(change.tmul(grad.mean)))
+        widths = covariance if covariance.ndim == 1 else jnp.linalg.eigvalsh(covariance)
+        return (mean, here.factor.times(change)), jnp.max(jnp.abs(0.5 * jnp.log(widths)))
 
     def _unit(self, kernel):
         """The factor of N(0, I), of the kind that is fitted."""

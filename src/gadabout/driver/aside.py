@@ -14,7 +14,7 @@ from gadabout.driver import loop
 from gadabout.driver.descend import MOST_TURNS, Landing, land
 from gadabout.driver.pipeline import Segment
 from gadabout.driver.programs import ready
-from gadabout.driver.scout import MOST_COORDINATES, SCOUTS, look_round, send_out
+from gadabout.driver.scout import MOST_COORDINATES, look_round, scouts_of, send_out
 from gadabout.factors import FactorKind
 from gadabout.sampler import Learned, Sampler
 from gadabout.schedule import Warm
@@ -61,7 +61,7 @@ def _elsewhere(services: "Services", starts: Any, landing: Landing) -> Any:
         return landing.positions
     pipeline, chains = services.pipeline, len(starts)
     scouts = send_out(*_scouts(services, starts))
-    pipeline.add_aside(0, (SCOUTS + 1) * chains)
+    pipeline.add_aside(0, scouts_of(chains) + chains)
     if not scouts.convex:
         return landing.positions
     assert landing.learned.factor is not None

@@ -119,11 +119,11 @@ def land(
     source = jax.random.choice(key, chains, (chains,), p=jnp.where(lost, 0.0, 1.0) / jnp.sum(~lost))
     x = ways.here.x[jnp.where(lost, source, jnp.arange(chains))]
     near = logp > jnp.max(logp) - (30 + 10 * jnp.sqrt(n / 2))
-    fitted, seen = _fitted(ways.path, near, kind), 0
+    fitted, evaluations = _fitted(ways.path, near, kind), jnp.sum(ways.turns + 1)
     if kind == "dense":
         seen = max(1, min(chains, CURVATURE // (2 * n)))
-        fitted = curved(target, x[:seen], fitted)
-    evaluations = jnp.sum(ways.turns + 1) + 2 * n * seen
+        fitted = curved(curvature(target, x[:seen], fitted), fitted)
+        evaluations += 2 * n * seen
     return Landing(x, Learned(jnp.mean(x, 0), fitted), evaluations, jnp.sum(~lost))
 
 
@@ -147,30 +147,36 @@ def _fitted(path: tuple[Array, Array], near: Bool[Array, " chains"], kind: Facto
     return isotropic(n, jnp.ones((), estimate.dtype), kind).fitted(estimate)
 
 
-def curved(target: Target, x: Float[Array, "points n"], factor: AbstractFactor) -> AbstractFactor:
-    r"""The factor of the Gaussian that is as curved as log π is on average at some points.
+def curvature(target: Target, x: Float[Array, "points n"], factor: AbstractFactor) -> Float[Array, "points n n"]:
+    r"""−∇² log π at some points, in coordinates whitened by a factor, at the scale that matters.
 
-    In coordinates whitened by a first factor L, differences of gradients a unit step to either side, along each axis in
-    turn, are the columns of −H at the scale that matters, two gradients each; H is the mean over points. The covariance
-    of z is $|H|^{-1}$: what `GeometricMean` makes of the steps and of the differences, as if they were draws and
-    gradients. Where log π is convex on average no direction becomes wider than it was. Points with a difference that is
-    not finite are left out; where there is no other, L stays as it is.
+    Differences of gradients a unit step to either side along each axis in turn are its columns, two gradients each.
     """
-    n = factor.dim
 
     def column(axis):
         step = factor.mul(axis)
         gradient = lambda sign: jax.vmap(lambda x: target.at(x + sign * step, 1).grad)(x)
         return -0.5 * jax.vmap(factor.tmul)(gradient(1.0) - gradient(-1.0))
 
-    columns = jax.lax.map(column, jnp.eye(n, dtype=x.dtype))  # (n, points, n)
-    good = jnp.isfinite(columns).all((0, 2))
-    H = jnp.sum(jnp.where(good[:, None], columns, 0), 1) / jnp.maximum(good.sum(), 1)
-    values, vectors = jnp.linalg.eigh(0.5 * (H + H.T))
+    columns = jnp.moveaxis(jax.lax.map(column, jnp.eye(factor.dim, dtype=x.dtype)), 0, 2)
+    return 0.5 * (columns + jnp.swapaxes(columns, 1, 2))
+
+
+def curved(H: Float[Array, "points n n"], factor: AbstractFactor) -> AbstractFactor:
+    r"""The factor of the Gaussian that is as curved as log π is on average over points; H as `curvature` has it.
+
+    The covariance of the whitened z is $|H|^{-1}$, H the mean over points: what `GeometricMean` makes of steps and of
+    differences of gradients, as if they were draws and gradients. Where log π is convex on average no direction becomes
+    wider than it was. Points where H is not finite are left out; where there is no other, the factor stays as it is.
+    """
+    good = jnp.isfinite(H).all((1, 2))
+    mean = jnp.sum(jnp.where(good[:, None, None], H, 0), 0) / jnp.maximum(good.sum(), 1)
+    values, vectors = jnp.linalg.eigh(mean)
     sizes = jnp.where(values > 0, values, jnp.maximum(1.0, -values))
-    change = isotropic(n, jnp.ones((), x.dtype), "dense").fitted((vectors / sizes) @ vectors.T)
+    change = isotropic(factor.dim, jnp.ones((), mean.dtype), "dense").fitted((vectors / sizes) @ vectors.T)
     new = factor.times(change)
-    sound = good.any() & jnp.isfinite(new.log_det()) & (values > jnp.finfo(x.dtype).eps * jnp.max(jnp.abs(values))).all()
+    told = jnp.abs(values) > jnp.finfo(mean.dtype).eps * jnp.max(jnp.abs(values))
+    sound = good.any() & jnp.isfinite(new.log_det()) & told.all()
     return jax.tree.map(lambda new, old: jnp.where(sound, new, old), new, factor)
 
 

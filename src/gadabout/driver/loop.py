@@ -91,8 +91,11 @@ def first(stacked: PyTree) -> PyTree:
 @program(donates=True)
 def end_window(sampler: Sampler, run: Run, ending: PyTree) -> Run:
     """A run where windows of the adaptation end, in every pool; where `ending` is False throughout it only compiles."""
-    pools = eqx.filter_vmap(lambda pool: sampler.end_window(pool, ending))(run.pools)
-    return Run(pools, run.chain_keys, run.t)
+    end = lambda pool: sampler.end_window(pool, ending)
+    if run.chain_keys.shape[0] > 1:
+        return Run(eqx.filter_vmap(end)(run.pools), run.chain_keys, run.t)
+    pool = end(jax.tree.map(lambda leaf: leaf[0], run.pools))  # one pool need not work out both branches of a choice
+    return Run(jax.tree.map(lambda leaf: leaf[None], pool), run.chain_keys, run.t)
 
 
 @program

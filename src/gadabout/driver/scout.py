@@ -11,8 +11,8 @@ from gadabout.driver.programs import program
 from gadabout.factors import AbstractFactor
 from gadabout.target import Target
 
-SCOUTS = 8
-"""for each chain"""
+SCOUTS, MOST_SCOUTS = 8, 128
+"""for each chain, and in all"""
 WIDER = 3.0
 """by how much they are spread out more"""
 MOST_COORDINATES = 300
@@ -36,6 +36,11 @@ class Report(NamedTuple):
     evaluations: Int[Array, ""]
 
 
+def scouts_of(chains: int) -> int:
+    """How many are sent out."""
+    return max(chains, min(SCOUTS * chains, MOST_SCOUTS))
+
+
 @program
 def send_out(target: Target, positions: Float[Array, "chains n"], key: Key[Array, ""]) -> Scouts:
     """Scouts about the chains' starts, `WIDER` times as far apart, and whether there is anything for them to find.
@@ -45,7 +50,7 @@ def send_out(target: Target, positions: Float[Array, "chains n"], key: Key[Array
     """
     chains, n = positions.shape
     mean, sd = jnp.mean(positions, 0), jnp.std(positions, 0)
-    starts = mean + WIDER * sd * jax.random.normal(key, (SCOUTS * chains, n), positions.dtype)
+    starts = mean + WIDER * sd * jax.random.normal(key, (scouts_of(chains), n), positions.dtype)
     points = jax.vmap(lambda x: target.at(x, 1))(jnp.concatenate([positions, starts]))
     good = points.finite & jnp.isfinite(points.grad).all(-1)
     x, grad = (jnp.where(good[:, None], rows, 0) for rows in (points.x - mean, points.grad))
