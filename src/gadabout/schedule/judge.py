@@ -38,11 +38,11 @@ class Judge(AbstractStage):
     (`started_anew` in the evidence names them). It is also where draws belie the fitted Gaussian (`stretch` in the
     evidence is above `AGREEMENT`): a chain that arrived late may have widened all of several fits that agree. There is
     doubt, hence the first way, where one trajectory in a thousand diverges, a chain accepts less than half of what the
-    median chain accepts, or an R-hat is above 1.1, and twice, four and eight times as many draws say so too. The third is taken where
-    it promises more independent draws for its cost than the second (by `independence_efficiency` and `score`, and a
-    fixed table of costs, never by the clock), if the Pareto k̂ of its importance weights is below 0.5 and a proposal is
-    worth a twentieth of an independent draw. Where only k̂ is left to decide, and 0.5 is within three of its standard
-    errors, as many draws again are asked, until it is not or they are eight times as many.
+    median chain accepts, or an R-hat is above 1.1. The third is taken where it promises more independent draws for its
+    cost than the second (by `independence_efficiency` and `score`, and a fixed table of costs, never by the clock), if
+    the Pareto k̂ of its importance weights is below 0.5 and a proposal is worth a twentieth of an independent draw.
+    Where there is doubt, or only k̂ is left to decide and 0.5 is within three of its standard errors, as many draws
+    again are asked, until it is not so or they are eight times as many.
 
     Args:
         sampler: what was learned in the stage before.
