@@ -218,7 +218,7 @@ def test_the_move_that_evidence_speaks_for(evidence, move):
     ("evidence", "made", "more"),
     [
         (SOUND, 50, 0),
-        (SOUND | {"doubt": ["R-hat is 1.30"]}, 50, 350),
+        (SOUND | {"doubt": ["R-hat is 1.30"]}, 50, 50),
         (SOUND | {"doubt": ["R-hat is 1.30"]}, 400, 0),
         (SOUND | FITS | {"pareto_k": 0.2}, 50, 0),  # k̂ < 0.26 leaves nothing open after 800 draws,
         (SOUND | FITS | {"pareto_k": 0.3}, 50, 50),

@@ -14,7 +14,7 @@ from gadabout.adaptations.estimators import AbstractEstimator, GeometricMean, Mo
 
 AGREEMENT = 0.35
 """the largest change of a direction's width, in logarithms, between fits that agree"""
-FEWEST_WINDOWS = 2
+FEWEST_WINDOWS = 3
 """after which fits may agree"""
 FEWEST_DRAWS = 20
 """more than coordinates, of a fit that may agree with the one before"""
@@ -111,9 +111,7 @@ class FittedGaussian(AbstractAdaptation):
         here, z = self.where(kernel), memory.moments
         wanted = ~memory.agrees & (z.count >= memory.used)
         old = here.mean, here.factor
-        new, stretch = jax.lax.cond(
-            wanted, lambda: self._fit(kernel, memory), lambda: (old, jnp.zeros_like(here.mean[0]))
-        )
+        new, stretch = jax.lax.cond(wanted, lambda: self._fit(kernel, memory), lambda: (old, jnp.zeros_like(old[0][0])))
         use = wanted & jnp.isfinite(new[0]).all() & jnp.isfinite(stretch)
         choose = lambda new, old: jax.tree.map(lambda a, b: jnp.where(use, a, b), new, old)
         lens = lambda kernel: (self.where(kernel).mean, self.where(kernel).factor)
@@ -127,11 +125,8 @@ class FittedGaussian(AbstractAdaptation):
         few = ~memory.agrees & (z.count < memory.used)  # they are a part of the next window
         seen = memory.moments, memory.gradients
         moments, gradients = jax.tree.map(lambda new, old: jnp.where(few, old, new), (none, none), seen)
-        return (
-            kernel,
-            FittedMemory(rule, moments, gradients, memory.windows + ~few, used, agrees, memory.agrees),
-            states,
-        )
+        windows = memory.windows + ~few
+        return kernel, FittedMemory(rule, moments, gradients, windows, used, agrees, memory.agrees), states
 
     def _fit(self, kernel, memory):
         """Mean and factor of a window's draws, and the largest change of a direction's width, as a logarithm."""
