@@ -1,0 +1,94 @@
+"""Windows of warm-up that end within a chunk: the same bits as chunks that end with them, and an early end."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import gadabout as gad
+from gadabout.adaptations.fitted_gaussian import quick_windows
+from gadabout.driver import loop
+from gadabout.schedule import Warm
+
+FIELDS = ("lp", loop.POSITION)
+SAMPLERS = {"nuts": gad.nuts(), "split-hmc": gad.split_hmc()}
+
+
+def begin(sampler, chains=8):
+    target = gad.Target(lambda x: -0.5 * jnp.sum((x / jnp.array([0.1, 1.0, 10.0])) ** 2) - 0.1 * jnp.sum(x**4))
+    keys = jax.random.split(jax.random.key(7), chains)
+    warm = Warm(keys, jnp.zeros((), jnp.uint32), jax.random.normal(jax.random.key(5), (chains, 3)))
+    return target, loop.start(sampler, target, warm, True)
+
+
+def at_once(sampler, total):
+    """One chunk of a stage, windows within: the run, its draws, what it tells."""
+    target, run = begin(sampler)
+    windows, last = loop.windows_within(sampler.adaptation, 0, total)
+    run, buffer, tally = loop.advance(sampler, target, run, last, 1, True, FIELDS, windows=windows)
+    return run, np.asarray(buffer[loop.POSITION])[: int(tally.made)], tally
+
+
+def one_by_one(sampler, total):
+    """The same by chunks that end with windows, until what is learned has settled."""
+    target, run = begin(sampler)
+    draws, done = [], 0
+    for end in sampler.adaptation.window_ends(total):
+        run, buffer, _ = loop.advance(sampler, target, run, end - done, 1, True, FIELDS)
+        draws.append(np.asarray(buffer[loop.POSITION])[: end - done].copy())
+        run, done = loop.end_window(sampler, run, sampler.adaptation.ending(end, total)), end
+        if np.all(sampler.adaptation.settled(run.pools.memory)):
+            break
+    return run, np.concatenate(draws)
+
+
+@pytest.mark.parametrize("name", SAMPLERS)
+def test_windows_within_a_chunk_are_those_of_chunks_that_end_with_them(name):
+    sampler = SAMPLERS[name]
+    together, draws, _ = at_once(sampler, 120)
+    apart, parts = one_by_one(sampler, 120)
+    assert len(draws) == len(parts)
+    assert np.array_equal(draws, parts)
+    assert jax.tree.all(jax.tree.map(np.array_equal, together.pools, apart.pools))
+
+
+def test_a_chunk_ends_where_what_is_learned_has_settled():
+    run, draws, tally = at_once(SAMPLERS["split-hmc"], 500)
+    assert bool(tally.settled)
+    assert int(run.t) == int(tally.made) == len(draws) < 200
+    assert int(tally.made) in SAMPLERS["split-hmc"].adaptation.window_ends(500)
+    _, draws, tally = at_once(SAMPLERS["nuts"], 120)
+    assert not bool(tally.settled)  # Stan's windows never settle
+    assert len(draws) == 120
+
+
+def test_a_chunk_goes_as_far_as_the_windows_it_is_told_of():
+    """More than a chunk holds: the rest are told when they come."""
+    adaptation = gad.nuts().adaptation
+    many = type("Many", (type(adaptation),), {"window_ends": lambda self, length: tuple(range(1, length + 1))})
+    many = many(adaptation.rule, adaptation.where)
+    windows, last = loop.windows_within(many, 0, 40)
+    assert last == loop.MOST_ENDS
+    np.testing.assert_array_equal(windows.after, np.arange(1, loop.MOST_ENDS + 1))
+    windows, last = loop.windows_within(many, 30, 40)
+    assert last == 40
+    np.testing.assert_array_equal(windows.after, [*range(1, 11), *[0] * (loop.MOST_ENDS - 10)])
+    np.testing.assert_array_equal(windows.ending, windows.after > 0)
+
+
+def test_quick_windows_add_up_and_grow():
+    for length in (1, 19, 20, 60, 250, 500, 1_000):
+        assert sum(quick_windows(length)) == length
+    assert quick_windows(500)[:7] == [8, 8, 12, 16, 12, 12, 12]
+
+
+def test_a_window_that_fits_nothing_is_a_part_of_the_next():
+    """12 iterations after a window of 16 fit nothing; their draws are counted in the fit at the end of the window."""
+    sampler = SAMPLERS["split-hmc"]
+    target, run = begin(sampler, 2)  # so few that fits do not agree
+    counts, done = [], 0
+    for end in sampler.adaptation.window_ends(500)[:6]:
+        run, _, _ = loop.advance(sampler, target, run, end - done, 1, True, FIELDS)
+        counts.append(int(run.pools.memory.moments.count[0]))
+        run, done = loop.end_window(sampler, run, sampler.adaptation.ending(end, 500)), end
+    assert counts == [16, 16, 24, 32, 24, 48]
