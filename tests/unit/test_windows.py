@@ -79,7 +79,7 @@ def test_a_chunk_goes_as_far_as_the_windows_it_is_told_of():
 def test_quick_windows_add_up_and_grow():
     for length in (1, 19, 20, 60, 250, 500, 1_000):
         assert sum(quick_windows(length)) == length
-    assert quick_windows(500)[:7] == [8, 8, 12, 16, 12, 12, 12]
+    assert quick_windows(500)[:7] == (8, 8, 12, 16, 12, 12, 12)
 
 
 def test_a_window_that_fits_nothing_is_a_part_of_the_next():

@@ -6,6 +6,7 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float, PyTree
 
 from gadabout.adaptations.pool import Pool
@@ -79,7 +80,7 @@ class AbstractAdaptation(eqx.Module):
 
     def ending(self, done: int, length: int) -> PyTree:
         """Which of its parts end a window after `done` of a stage's `length` iterations, for `end`."""
-        return jnp.asarray(done in self.window_ends(length))
+        return np.asarray(done in self.window_ends(length))
 
     def end(
         self, memory: PyTree, kernel: AbstractKernel, states: PyTree, ending: PyTree

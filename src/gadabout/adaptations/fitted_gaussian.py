@@ -1,6 +1,7 @@
 """A Gaussian fitted to each of many short windows of a warm-up, which ends when fits agree."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import cache
 from itertools import accumulate, chain, count
 from typing import Any
 
@@ -22,18 +23,19 @@ STEP_WINDOW = 12
 """iterations of a window for the step size alone"""
 
 
-def quick_windows(length: int, last: int = 50) -> list[int]:
+@cache
+def quick_windows(length: int, last: int = 50) -> tuple[int, ...]:
     """Windows of 8, 8, 12, 16, 24, 32, 64, 128, … iterations, and at the end one for the step size alone.
 
     Windows after one of more than 12 are parted after 12 iterations, where warm-up may end (see `FittedGaussian`).
     """
     if length < 20:
-        return [length]
+        return (length,)
     last = min(last, length // 5)
     windows, left, before = [], length - last, 0
     for window in chain((8, 8, 12, 16, 24, 32), (2**power for power in count(6))):
         if left < 2 * window:
-            return [*windows, left, last]
+            return *windows, left, last
         windows += [STEP_WINDOW, window - STEP_WINDOW] if before > STEP_WINDOW else [window]
         left, before = left - window, window
     raise AssertionError("windows grow")
@@ -74,7 +76,7 @@ class FittedGaussian(AbstractAdaptation):
     rule: AbstractAdaptation
     where: Callable[[Any], Any] = eqx.field(static=True)
     estimate: AbstractEstimator = GeometricMean(prior_draws=5.0)
-    windows: Callable[[int], list[int]] = eqx.field(static=True, default=quick_windows)
+    windows: Callable[[int], Sequence[int]] = eqx.field(static=True, default=quick_windows)
 
     def init(self, kernel, states):
         zero, no, none = jnp.asarray(0), jnp.asarray(False), self._none(kernel)

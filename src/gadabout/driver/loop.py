@@ -203,10 +203,13 @@ def windows_within(adaptation: AbstractAdaptation, done: int, total: int) -> tup
     ends = [end for end in adaptation.window_ends(total) if end > done]
     last = ends[MOST_ENDS - 1] if len(ends) > MOST_ENDS else total
     ends = ends[:MOST_ENDS]
-    rows = [adaptation.ending(end, total) for end in [*ends, *[0] * (MOST_ENDS - len(ends))]]
+    rows = [adaptation.ending(end, total) for end in [*ends, 0]]
     after = np.zeros(MOST_ENDS, np.int64 if jax.config.read("jax_enable_x64") else np.int32)
     after[: len(ends)] = np.asarray(ends) - done
-    return Windows(after, jax.tree.map(lambda *each: np.stack([np.asarray(one) for one in each]), *rows)), last
+    padded = lambda *each: np.stack(
+        [np.asarray(one) for one in (*each, *[each[-1]] * (MOST_ENDS - len(each)))][:MOST_ENDS]
+    )
+    return Windows(after, jax.tree.map(padded, *rows)), last
 
 
 def _optimised(program: Program, fully: bool) -> Program:
