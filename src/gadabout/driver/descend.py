@@ -162,7 +162,7 @@ def curvature(target: Target, x: Float[Array, "points n"], factor: AbstractFacto
     return 0.5 * (columns + jnp.swapaxes(columns, 1, 2))
 
 
-def curved(H: Float[Array, "points n n"], factor: AbstractFactor) -> AbstractFactor:
+def curved(H: Float[Array, "points n n"], factor: Any) -> Any:
     r"""The factor of the Gaussian that is as curved as log π is on average over points; H as `curvature` has it.
 
     The covariance of the whitened z is $|H|^{-1}$, H the mean over points: what `GeometricMean` makes of steps and of

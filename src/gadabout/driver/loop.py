@@ -51,7 +51,7 @@ class Windows(eqx.Module):
     Arrays of `MOST_ENDS` rows, of which those after 0 iterations stand for none.
     """
 
-    after: Int[Array, " ends"]
+    after: Int[Array | np.ndarray, " ends"]
     ending: PyTree
 
 
