@@ -53,7 +53,7 @@ def advanced(name, mesh, adapt, pooled=True, iterations=ITERATIONS):
 def lowered(name, mesh, adapt):
     """A chunk of eight chains over the mesh, before it is compiled."""
     target, run = begin(entry(name), NUM_CHAINS)
-    fixed = (entry(name), target, adapt, FIELDS, None, None, mesh)
+    fixed = (entry(name), target, adapt, FIELDS, None, None, None, mesh)
     return loop._advance.lower(fixed, loop.lay(run, mesh), jnp.asarray([1, 1, 0]))
 
 
