@@ -85,10 +85,10 @@ def test_quick_windows_add_up_and_grow():
 def test_a_window_that_fits_nothing_is_a_part_of_the_next():
     """12 iterations after a window of 16 fit nothing; their draws are counted in the fit at the end of the window."""
     sampler = SAMPLERS["split-hmc"]
-    target, run = begin(sampler, 2)  # so few that fits do not agree
+    target, run = begin(sampler, 1)  # so few draws that fits cannot agree
     counts, done = [], 0
     for end in sampler.adaptation.window_ends(500)[:6]:
         run, _, _ = loop.advance(sampler, target, run, end - done, 1, True, FIELDS)
         counts.append(int(run.pools.memory.moments.count[0]))
         run, done = loop.end_window(sampler, run, sampler.adaptation.ending(end, 500)), end
-    assert counts == [16, 16, 24, 32, 24, 48]
+    assert counts == [8, 8, 12, 16, 12, 24]

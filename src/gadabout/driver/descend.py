@@ -150,13 +150,18 @@ def _fitted(path: tuple[Array, Array], near: Bool[Array, " chains"], kind: Facto
 def curvature(target: Target, x: Float[Array, "points n"], factor: AbstractFactor) -> Float[Array, "points n n"]:
     r"""−∇² log π at some points, in coordinates whitened by a factor, at the scale that matters.
 
-    Differences of gradients a unit step to either side along each axis in turn are its columns, two gradients each.
+    Differences of gradients a unit step to either side along each axis in turn are its columns, two gradients each; NaN
+    where a step leads to where log π is not finite.
     """
+
+    def gradient(x):
+        there = target.at(x, 1)
+        return jnp.where(there.finite, there.grad, jnp.nan)
 
     def column(axis):
         step = factor.mul(axis)
-        gradient = lambda sign: jax.vmap(lambda x: target.at(x + sign * step, 1).grad)(x)
-        return -0.5 * jax.vmap(factor.tmul)(gradient(1.0) - gradient(-1.0))
+        fall = jax.vmap(lambda x: gradient(x - step) - gradient(x + step))(x)
+        return 0.5 * jax.vmap(factor.tmul)(fall)
 
     columns = jnp.moveaxis(jax.lax.map(column, jnp.eye(factor.dim, dtype=x.dtype)), 0, 2)
     return 0.5 * (columns + jnp.swapaxes(columns, 1, 2))
