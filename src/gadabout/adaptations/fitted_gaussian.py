@@ -23,12 +23,16 @@ STEP_WINDOW = 12
 """iterations of a window for the step size alone"""
 
 
-@cache
 def quick_windows(length: int, last: int = 50) -> tuple[int, ...]:
     """Windows of 8, 8, 12, 16, 24, 32, 64, 128, … iterations, and at the end one for the step size alone.
 
     Windows after one of more than 12 are parted after 12 iterations, where warm-up may end (see `FittedGaussian`).
     """
+    return _quick_windows(length, last)
+
+
+@cache
+def _quick_windows(length: int, last: int) -> tuple[int, ...]:
     if length < 20:
         return (length,)
     last = min(last, length // 5)

@@ -160,8 +160,10 @@ class Engine(Services):
 
     def settled(self) -> PyTree:
         """The kernels as draws are made with them, from a copy: a run that was stopped can still go on."""
-        run, stage = self.progress, self._acting()
-        if not isinstance(run, loop.Run):
+        is_run = lambda part: isinstance(part, loop.Run)
+        runs = filter(is_run, jax.tree.leaves(self.progress, is_leaf=is_run))  # a stage that looks at one holds more
+        run, stage = next(runs, None), self._acting()
+        if run is None:
             return None
         if isinstance(stage, Learn):
             sampler = stage.sampler
