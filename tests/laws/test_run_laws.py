@@ -71,11 +71,11 @@ def engine(name, sink, interrupted=lambda: False, *, model=PLAIN, chains=range(C
 
 
 @pytest.fixture(autouse=True)
-def _pieces_of_seven(monkeypatch):
-    """Chunks of seven iterations or less, whatever the clock says."""
+def _pieces_of_five(monkeypatch):
+    """Chunks of five iterations or less, whatever the clock says: windows end within them or between."""
 
     def wait(self):
-        self.account = pipeline.replace(self.account, chunk=7)
+        self.account = pipeline.replace(self.account, chunk=5)
 
     monkeypatch.setattr(pipeline.Pipeline, "wait", wait)
 
