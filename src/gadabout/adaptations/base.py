@@ -1,7 +1,7 @@
 """What an adaptation is: it moves θ from what the kernel just saw."""
 
 from abc import abstractmethod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import equinox as eqx
 import jax
@@ -24,6 +24,9 @@ class AbstractAdaptation(eqx.Module):
     Its array leaves are settings (rates, targets); what changes during the run lives in its memory, of which all that
     belongs to single chains is marked `PerChain`.
     """
+
+    if not TYPE_CHECKING:
+        __getattribute__ = object.__getattribute__  # no program is given its methods, which equinox makes into pytrees
 
     @property
     def diminishing(self) -> bool:

@@ -109,15 +109,16 @@ def look(
     """Iterations with θ standing still: positions (t, num_chains, n), and statistics."""
     ready([] if services.known else [look_ahead(services, sampler, run)])
     services.pipeline.clock("compile")
-    drawing = sampler.drawing()
+    drawing, sent = services.drawing(sampler), time.perf_counter()
     run, seen = _ahead(services, drawing, run, num_iterations, False, _looked_at(services, drawing, run))
+    services.pipeline.paced(num_iterations, time.perf_counter() - sent)
     services.pipeline.clock("warmup")
     return run, seen.pop(loop.POSITION), seen
 
 
 def look_ahead(services: "Services", sampler: Sampler, run: loop.Run) -> Future:
     """Compiles, in another thread, what `look` runs."""
-    drawing = sampler.drawing()
+    drawing = services.drawing(sampler)
     return services.pipeline.ahead(drawing, run, False, _looked_at(services, drawing, run))
 
 

@@ -67,7 +67,7 @@ class Engine(Services):
         began = time.perf_counter() if began is None else began
         self.pipeline = Pipeline(self.target, starts.layout.dim, settings, records, observers, began, feed)
         self.stage, self.done, self.choice, self.evidence = 0, 0, 0, {}
-        self.known = False
+        self.known, self.drawn_with = False, {}
         self.progress: PyTree = None
 
     def drive(self, checkpoint: Checkpoint | None = None) -> Ending:
@@ -245,7 +245,7 @@ class Engine(Services):
         if isinstance(following, Judge):
             compiling.append(lambda: aside.look_ahead(self, sampler, run))
         elif following is stage or following.samplers[0] is sampler:
-            drawing = sampler.drawing()
+            drawing = self.drawing(sampler)
             compiling.append(self._compile_one(drawing, run, adapt=sampler.adaptation.continues, warmup=False))
         return [] if self.known else [asked() for asked in compiling]
 

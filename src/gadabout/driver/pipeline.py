@@ -194,6 +194,15 @@ class Pipeline:
         longest = int(SECONDS_PER_CHUNK / (GRADIENTS * max(gradient_seconds, 1e-6)))
         self.account = replace(self.account, chunk=max(1, self.account.chunk, min(longest, FIRST_CHUNK)))
 
+    def paced(self, iterations: int, seconds: float) -> None:
+        """Sets the length of the next chunk by what iterations took that nobody keeps."""
+        longest = int(iterations * SECONDS_PER_CHUNK / max(seconds, 1e-6))
+        self.account = replace(self.account, chunk=max(self.account.chunk, longest))
+
+    def unknown_pace(self) -> None:
+        """Goes on in short chunks: of what is run next, nobody knows how long an iteration takes."""
+        self.account = replace(self.account, chunk=min(self.account.chunk, FIRST_CHUNK))
+
     def store(self) -> None:
         """Stores the records of the chunk under way once it is done, adds it to the account, and tells of it."""
         self._settle_aside()

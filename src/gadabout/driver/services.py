@@ -46,6 +46,8 @@ class Services:
     """which candidate was chosen"""
     evidence: dict[str, Any]
     """why, in numbers and words"""
+    drawn_with: dict[int, tuple[Sampler, Sampler]]
+    """what `drawing` said of samplers, by their identity"""
 
     @property
     def num_draws(self) -> int:
@@ -62,6 +64,12 @@ class Services:
         warm = [each.alternatives for each in self.plan.stages if isinstance(each.alternatives[0], AbstractWarmup)]
         each = lengths([group[0].share for group in warm], self.settings.num_warmup)  # pyright: ignore
         return next(length for group, length in zip(warm, each, strict=True) if any(one is stage for one in group))
+
+    def drawing(self, sampler: Sampler) -> Sampler:
+        """The sampler whose adaptation is what goes on while draws are kept: the same one whenever it is asked for."""
+        if id(sampler) not in self.drawn_with:
+            self.drawn_with[id(sampler)] = sampler, sampler.drawing()  # with the first kept its identity stays its own
+        return self.drawn_with[id(sampler)][1]
 
     @property
     def kernels(self) -> tuple[AbstractKernel, ...]:
@@ -115,7 +123,10 @@ class Services:
                 return loop.Run(warm.pools, warm.chain_keys, warm.t)
             warm = replace(warm, positions=loop.positions(self.gathered(warm.pools)))
         warm = self.gathered(warm)
-        return self.lay(loop.start(sampler, self.target, warm, self.settings.pooled))
+        run = self.lay(loop.start(sampler, self.target, warm, self.settings.pooled))
+        if run.pools.kernel.uneven:
+            self.pipeline.unknown_pace()
+        return run
 
     def _goes_on(self, sampler: Sampler, warm: Warm) -> bool:
         """Whether the state handed over is that of the same kind of sampler, whichever factor "auto" came to mean."""

@@ -1,7 +1,7 @@
 """What a run does: stages that act on an engine and hand over what they learned."""
 
 from abc import abstractmethod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import equinox as eqx
 from jaxtyping import Array, Float, Key, PyTree, UInt
@@ -35,6 +35,9 @@ class AbstractStage(eqx.Module):
     `engine` runs the programs and keeps the records; the same code called with an engine that only knows shapes gives
     the skeleton into which a stored progress is read.
     """
+
+    if not TYPE_CHECKING:
+        __getattribute__ = object.__getattribute__  # no program is given its methods, which equinox makes into pytrees
 
     @property
     def alternatives(self) -> "tuple[AbstractStage, ...]":
@@ -200,6 +203,6 @@ class Draw(AbstractRunning):
 
     def advance(self, engine, progress, done):
         total, adapt = self.length(engine), self.sampler.adaptation.continues
-        sampler = self.sampler.drawing()
+        sampler = engine.drawing(self.sampler)
         run, made = engine.chunk(sampler, progress, self.name, done, total, total, adapt=adapt, warmup=False)
         return run, done + made
