@@ -220,12 +220,12 @@ def test_the_move_that_evidence_speaks_for(evidence, move):
         (SOUND, 50, 0),
         (SOUND | {"doubt": ["R-hat is 1.30"]}, 50, 50),
         (SOUND | {"doubt": ["R-hat is 1.30"]}, 400, 0),
-        (SOUND | FITS | {"pareto_k": 0.2}, 50, 0),  # k̂ < 0.26 leaves nothing open after 800 draws,
-        (SOUND | FITS | {"pareto_k": 0.3}, 50, 50),
-        (SOUND | FITS | {"pareto_k": 0.6}, 50, 50),
-        (SOUND | FITS | {"pareto_k": 0.7}, 50, 0),
-        (SOUND | FITS | {"pareto_k": 0.3}, 100, 0),  # and k̂ < 0.31 after 1,600
-        (SOUND | FITS | {"pareto_k": 0.4}, 300, 100),
+        (SOUND | FITS | {"pareto_k": 0.3}, 50, 0),  # k̂ < 0.36 leaves nothing open after 800 draws,
+        (SOUND | FITS | {"pareto_k": 0.4}, 50, 50),
+        (SOUND | FITS | {"pareto_k": 0.55}, 50, 50),
+        (SOUND | FITS | {"pareto_k": 0.6}, 50, 0),
+        (SOUND | FITS | {"pareto_k": 0.38}, 100, 0),  # and k̂ < 0.39 after 1,600
+        (SOUND | FITS | {"pareto_k": 0.45}, 300, 100),
         (SOUND | FITS | {"pareto_k": 0.4, "independence_efficiency": 0.01}, 50, 0),
     ],
 )

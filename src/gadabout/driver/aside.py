@@ -14,7 +14,7 @@ from gadabout.driver import loop
 from gadabout.driver.descend import MOST_TURNS, Landing, land
 from gadabout.driver.pipeline import Segment
 from gadabout.driver.programs import ready
-from gadabout.driver.scout import MOST_COORDINATES, look_round, scouts_of, send_out
+from gadabout.driver.scout import MOST_COORDINATES, Scouts, look_round, scouts_of, send_out
 from gadabout.factors import FactorKind
 from gadabout.sampler import Learned, Sampler
 from gadabout.schedule import Warm
@@ -43,24 +43,23 @@ def descend(services: "Services", warm: Warm, kind: FactorKind) -> Warm:
     ready(descend_ahead(services, positions, kind))
     pipeline.clock("compile")
     sent = time.perf_counter()
-    landing = jax.block_until_ready(land(*_walk(services, positions, kind)))
+    landing = land(*_walk(services, positions, kind))
+    scouts = send_out(*_scouts(services, positions)) if _may_scout(services) else None
+    jax.block_until_ready(landing)
     pipeline.clock("warmup")
     pipeline.foresee((time.perf_counter() - sent) * len(positions) / int(landing.evaluations))
     pipeline.add_aside(0, int(landing.evaluations))
     services.note({"distinct_starts": int(landing.distinct)})
-    found = _elsewhere(services, positions, landing)
+    found = landing.positions if scouts is None else _elsewhere(services, scouts, landing)
     return replace(warm, positions=found, learned=landing.learned)
 
 
-def _elsewhere(services: "Services", starts: Any, landing: Landing) -> Any:
+def _elsewhere(services: "Services", scouts: Scouts, landing: Landing) -> Any:
     """Where chains stand, every second of them in a mode that only scouts have found, as long as there are such.
 
-    None is sent where the user says where each chain starts, nor where the log density looks concave.
+    None goes further where the log density looks concave.
     """
-    if not _may_scout(services):
-        return landing.positions
-    pipeline, chains = services.pipeline, len(starts)
-    scouts = send_out(*_scouts(services, starts))
+    pipeline, chains = services.pipeline, len(landing.positions)
     pipeline.add_aside(0, scouts_of(chains) + chains)
     if not scouts.convex:
         return landing.positions
@@ -79,17 +78,18 @@ def _elsewhere(services: "Services", starts: Any, landing: Landing) -> Any:
 
 def _walk(services: "Services", positions: Any, kind: FactorKind) -> tuple:
     """What `land` is called with."""
-    return services.target, positions, jax.random.fold_in(services.start_key, 0), kind, jnp.asarray(MOST_TURNS)
+    return services.target, positions, services.start_key, kind, jnp.asarray(MOST_TURNS)
 
 
 def _may_scout(services: "Services") -> bool:
+    """Not where the user says where each chain starts."""
     several = services.settings.num_chains > 1 and services.starts.tries > 1
     return several and services.starts.layout.dim <= MOST_COORDINATES
 
 
 def _scouts(services: "Services", starts: Any) -> tuple:
     """What `send_out` is called with."""
-    return services.target, starts, jax.random.fold_in(services.start_key, 1)
+    return services.target, starts, services.start_key
 
 
 def trial(services: "Services", sampler: Sampler, warm: Warm, num_iterations: int) -> tuple[Warm, np.ndarray, float]:

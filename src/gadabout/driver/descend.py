@@ -116,7 +116,9 @@ def land(
     logp, n, chains = jnp.where(jnp.isnan(ways.here.logp), -jnp.inf, ways.here.logp), positions.shape[1], len(positions)
     usual = jnp.sort(logp)[chains - (chains + 3) // 4]
     lost = ~ways.arrived & ~(logp >= usual - room_below(n))
-    source = jax.random.choice(key, chains, (chains,), p=jnp.where(lost, 0.0, 1.0) / jnp.sum(~lost))
+    source = jax.random.choice(
+        jax.random.fold_in(key, 0), chains, (chains,), p=jnp.where(lost, 0.0, 1.0) / jnp.sum(~lost)
+    )
     x = ways.here.x[jnp.where(lost, source, jnp.arange(chains))]
     near = logp > jnp.max(logp) - (30 + 10 * jnp.sqrt(n / 2))
     fitted, evaluations = _fitted(ways.path, near, kind), jnp.sum(ways.turns + 1)

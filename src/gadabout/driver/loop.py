@@ -1,5 +1,6 @@
 """The programs of a run: its start, the chunk that advances all chains, the ends of windows, what is handed over."""
 
+from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any
 
@@ -15,7 +16,7 @@ from gadabout.adaptations import AbstractAdaptation, PerChain, Pool
 from gadabout.adaptations.pool import ALONE
 from gadabout.driver import processes
 from gadabout.driver.programs import Program, program, shapes_of
-from gadabout.sampler import Sampler, State
+from gadabout.sampler import Learned, Sampler, State, theta_by_name
 from gadabout.schedule import Warm
 from gadabout.target import Target
 
@@ -80,6 +81,14 @@ def positions(pools: State) -> Float[Array, "chains n"]:
     """Where the chains of all pools stand."""
     x = jax.vmap(lambda pool: pool.position)(pools)
     return x.reshape(-1, x.shape[-1])
+
+
+@program
+def handed_on(run: Run, where: Callable[[Any], Any]) -> tuple[Float[Array, "chains n"], Learned]:
+    """Where chains stand, and the mean and factor of what `where` says of the kernel with its θ: the first pool's."""
+    kernel = first(run.pools.kernel)
+    known = where(kernel)
+    return positions(run.pools), Learned(known.mean, known.factor, theta_by_name(kernel))
 
 
 @eqx.filter_jit

@@ -280,7 +280,9 @@ class Pipeline:
         if self.settings.until is not None and not segment.warmup:
             every = self.every(run, segment.adapt, self.settings.until)
             length = min(length, every - segment.done % every)
-        return left if left < block else max(block, length // block * block)
+        if left < block or (length == left and not self.records.sink.durable):  # none goes on from before a part
+            return left
+        return max(block, length // block * block)
 
     def _judge(self, chunk: Chunk, kept: int) -> None:
         """Notes a chunk in which a position became infinite or NaN: the run cannot go on after it."""
@@ -297,8 +299,8 @@ class Pipeline:
 
 def awaited(tree: PyTree) -> None:
     """Returns once arrays are computed. Python hears of signals meanwhile, which it does not while it is blocked."""
-    pause = 5e-5
-    while not all(leaf.is_ready() for leaf in jax.tree.leaves(tree)):
+    pause, leaves = 5e-5, jax.tree.leaves(tree)  # found once: whoever waits leaves the processor to what is computed
+    while not all(leaf.is_ready() for leaf in leaves):
         time.sleep(pause)
         pause = min(1.02 * pause, 5e-3)  # the last one is a fiftieth of the wait, or the first
-    jax.block_until_ready(tree)  # raises what the program raised
+    jax.block_until_ready(leaves)  # raises what the program raised

@@ -2,14 +2,12 @@
 
 from typing import TYPE_CHECKING
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 
 from gadabout.diagnostics import spacing_of
 from gadabout.driver.loop import BUFFER_BYTES, POSITION
 from gadabout.driver.sink import check_memory
-from gadabout.kernels import AbstractKernel
 
 if TYPE_CHECKING:
     from gadabout.driver.services import Services
@@ -29,8 +27,8 @@ UNSEEN = "use fewer chains, or name a sampler that learns scales alone, such as 
 def check_plan(services: "Services") -> None:
     """Raises MemoryError where the chains, a sampler's own matrices, or a look need more than the machine has."""
     n, size, chains = services.starts.layout.dim, jnp.result_type(float).itemsize, services.settings.num_chains
-    for sampler, kernel in zip(services.plan.samplers, services.kernels, strict=True):
-        check_memory(COPIES * _own(kernel), 1, f"the matrices of {sampler.name} on {n:,} coordinates", SMALLER)
+    for sampler, numbers in zip(services.plan.samplers, services.kernels.sizes, strict=True):
+        check_memory(COPIES * size * numbers, 1, f"the matrices of {sampler.name} on {n:,} coordinates", SMALLER)
     check_memory(COPIES * n * size, chains, f"num_chains = {chains:,} chains", "use fewer chains")
     for stage in services.plan.stages:
         seen = stage.looks_at(services)
@@ -50,12 +48,6 @@ def needed(services: "Services") -> tuple[int, int]:
         for each, warmup in ((draw, False), (size(one), True))
     )
     disk = draw * settings.num_draws + warmup * (settings.num_warmup // settings.thinning)
-    matrices = max(map(_own, services.kernels))
+    matrices = one.dtype.itemsize * max(services.kernels.sizes)
     judged = -(-settings.num_draws // spacing_of(settings.num_chains, settings.num_draws))
     return disk, COPIES * (matrices + size(one)) + COPIES_JUDGED * judged * size(one) + 2 * BUFFER_BYTES
-
-
-def _own(kernel: AbstractKernel) -> int:
-    """Bytes of a kernel's own arrays."""
-    arrays = eqx.filter(kernel, lambda leaf: hasattr(leaf, "size"))
-    return jnp.result_type(float).itemsize * sum(leaf.size for leaf in jax.tree.leaves(arrays))

@@ -50,15 +50,16 @@ def send_out(target: Target, positions: Float[Array, "chains n"], key: Key[Array
     """
     chains, n = positions.shape
     mean, sd = jnp.mean(positions, 0), jnp.std(positions, 0)
-    starts = mean + WIDER * sd * jax.random.normal(key, (scouts_of(chains), n), positions.dtype)
+    noise = jax.random.normal(jax.random.fold_in(key, 1), (scouts_of(chains), n), positions.dtype)
+    starts = mean + WIDER * sd * noise
     points = jax.vmap(lambda x: target.at(x, 1))(jnp.concatenate([positions, starts]))
     good = points.finite & jnp.isfinite(points.grad).all(-1)
     x, grad = (jnp.where(good[:, None], rows, 0) for rows in (points.x - mean, points.grad))
     size = jnp.linalg.norm(x, axis=-1), jnp.linalg.norm(grad, axis=-1)
     own, products = jnp.sum(x * grad, -1), grad @ x.T
     rise = own[:, None] + own - products - products.T
-    noise = jnp.finfo(x.dtype).eps ** 0.5 * (size[0][:, None] + size[0]) * (size[1][:, None] + size[1])
-    return Scouts(starts, jnp.any((rise > noise) & good[:, None] & good))
+    rounding = jnp.finfo(x.dtype).eps ** 0.5 * (size[0][:, None] + size[0]) * (size[1][:, None] + size[1])
+    return Scouts(starts, jnp.any((rise > rounding) & good[:, None] & good))
 
 
 @program

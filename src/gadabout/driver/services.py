@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -17,8 +17,7 @@ from gadabout.driver.records import Records
 from gadabout.driver.search import Starts, find_start
 from gadabout.factors import FactorChoice, FactorKind, isotropic, kind_for
 from gadabout.factors.kinds import MANY
-from gadabout.kernels import AbstractKernel
-from gadabout.sampler import Learned, Sampler, theta_by_name
+from gadabout.sampler import Learned, Sampler
 from gadabout.schedule import AbstractStage, AbstractWarmup, Plan, Warm, lengths
 from gadabout.target import Target
 
@@ -72,8 +71,8 @@ class Services:
         return self.drawn_with[id(sampler)][1]
 
     @property
-    def kernels(self) -> tuple[AbstractKernel, ...]:
-        """The kernels of the plan's samplers, in shapes."""
+    def kernels(self) -> "Kernels":
+        """What the kernels of the plan's samplers ask for."""
         return shapes_of(_kernels, self.plan, self.starts.layout.dim)
 
     def check_memory(self) -> None:
@@ -82,8 +81,8 @@ class Services:
 
     def search(self, warm: Warm) -> Warm:
         """The warm state with places to start, where the log density and its derivatives are finite."""
-        order = max(_derivatives(kernel) for kernel in self.kernels)
-        positions = find_start(self.target, self.starts, self.settings.num_chains, order, self.start_key)
+        order, chains = max(self.kernels.derivatives), self.settings.num_chains
+        positions = find_start(self.target, self.starts, chains, order, self.start_key)
         if self.records.select(loop.POSITION, False):  # known by now; a plan may compile what draws much later
             kept = jax.ShapeDtypeStruct(positions.shape, positions.dtype)
             self.records.check_memory({loop.POSITION: kept}, self.num_draws, "num_draws")
@@ -183,14 +182,11 @@ class Services:
         θ is that of the kernel by name, and what `theta` adds. Where each chain learned its own, those of the first.
         """
 
-        def fitted(run):
-            own = loop.first(theta_by_name(run.pools.kernel))
-            own |= {name: jnp.asarray(value, dtype=float) for name, value in theta.items()}
-            known = where(run.pools.kernel)
-            mean, factor = loop.first((known.mean, known.factor))
-            return Warm(run.chain_keys, run.t, loop.positions(run.pools), Learned(mean, factor, own))
-
-        return self._shaped(fitted, self.gathered(run))
+        run, dtype = self.gathered(run), jnp.result_type(float)
+        positions, learned = self._shaped(loop.handed_on, run, where)
+        more = jax.device_put({name: np.asarray(value, dtype) for name, value in theta.items()})
+        learned = replace(learned, theta={**learned.theta, **more})
+        return Warm(run.chain_keys, run.t, positions, learned)
 
     def _shaped(self, function: Callable, *arguments: Any) -> Any:
         """What a function makes of arrays."""
@@ -317,13 +313,25 @@ def log_densities(target: Target, positions: Float[Array, "chains n"]) -> Float[
     return jax.vmap(target.log_density)(positions)
 
 
-def _derivatives(kernel: AbstractKernel) -> int:
-    """Derivatives of the log density that a kernel takes, learning included."""
-    return max(kernel.order, int(kernel.gradient_evaluations(True) > 0))
+class Kernels(NamedTuple):
+    """What the kernels of a plan ask for, each.
+
+    Args:
+        derivatives: of the log density, learning included.
+        sizes: numbers in its own arrays.
+    """
+
+    derivatives: tuple[int, ...]
+    sizes: tuple[int, ...]
 
 
-def _kernels(plan: Plan, n: int) -> tuple[AbstractKernel, ...]:
-    return tuple(sampler.kernel(n) for sampler in plan.samplers)
+def _kernels(plan: Plan, n: int) -> Kernels:
+    kernels = [sampler.kernel(n) for sampler in plan.samplers]
+    size = lambda kernel: sum(
+        leaf.size for leaf in jax.tree.leaves(eqx.filter(kernel, lambda leaf: hasattr(leaf, "size")))
+    )
+    order = lambda kernel: max(kernel.order, int(kernel.gradient_evaluations(True) > 0))
+    return Kernels(tuple(map(order, kernels)), tuple(map(size, kernels)))
 
 
 @eqx.filter_jit

@@ -41,7 +41,7 @@ class Judge(AbstractStage):
     median chain accepts, or an R-hat is above 1.1. The third is taken where it promises more independent draws for its
     cost than the second (by `independence_efficiency` and `score`, and a fixed table of costs, never by the clock), if
     the Pareto k̂ of its importance weights is below 0.5 and a proposal is worth a twentieth of an independent draw.
-    Where there is doubt, or only k̂ is left to decide and 0.5 is within three of its standard errors, as many draws
+    Where there is doubt, or only k̂ is left to decide and 0.5 is within two of its standard errors, as many draws
     again are asked, until it is not so or they are eight times as many.
 
     Args:
@@ -136,7 +136,7 @@ def wanted(evidence: Mapping[str, Any], shape: tuple[int, ...], most: int) -> in
     if "pareto_k" not in evidence or decide({**evidence, "pareto_k": 0.0}) != "independence":
         return 0
     k = evidence["pareto_k"]
-    return min(made, most - made) if abs(k - LARGEST_PARETO_K) < 3 * (1 - k) / np.sqrt(tail_size(draws)) else 0
+    return min(made, most - made) if abs(k - LARGEST_PARETO_K) < 2 * (1 - k) / np.sqrt(tail_size(draws)) else 0
 
 
 def decide(evidence: Mapping[str, Any]) -> str:
