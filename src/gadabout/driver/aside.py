@@ -141,30 +141,21 @@ def learn_anew(
     learned = Learned(jnp.asarray(draws.mean(0), x.dtype), fitted)
     run = services.start(sampler, Warm(run.chain_keys, run.t, x[jnp.asarray(sources)], learned))
     recorded = tuple(services.records.shapes(sampler, services.target, run, True, True))  # the program that learned
-    done, adaptation, settled = 0, sampler.adaptation, False
-    while done < ANEW and not settled:
-        if services.pipeline.within(sampler):
-            windows, end = loop.windows_within(adaptation, done, ANEW)
-            run, made, settled = _learning(services, sampler, run, end - done, recorded, windows)
-            done += made
-            continue
-        end = next(end for end in adaptation.window_ends(ANEW) if end > done)
-        run, _ = _ahead(services, sampler, run, end - done, True, recorded)
-        run, done = services.end_window(sampler, run, adaptation.ending(end, ANEW)), end
-        settled = services.has_settled(sampler, run)
+    room = loop.buffer_length(services.records.offered(sampler, services.target, run, True, recorded))
+    pipeline, done = services.pipeline, 0
+
+    def unkept(run, end, windows):
+        length = min(room, end - done)
+        run, chunk = pipeline.send(
+            sampler, run, Segment("choose", 0, length, length, True, True), length, recorded, 1, windows
+        )
+        chunk, settled = (chunk, False) if windows is None else pipeline.shortened(chunk)
+        pipeline.add_aside(chunk.length, int(np.sum(np.asarray(chunk.tally.gradient_evaluations))))
+        return run, chunk.length, settled
+
+    while done < ANEW:
+        run, done = services.learn_by(unkept, sampler, run, done, ANEW)
     return services.settle(sampler, run)
-
-
-def _learning(
-    services: "Services", sampler: Sampler, run: loop.Run, most: int, fields: tuple[str, ...], windows: loop.Windows
-) -> tuple[loop.Run, int, bool]:
-    """Iterations that nobody keeps, `most` at the most, in which windows end: their number, whether θ has settled."""
-    pipeline, segment = services.pipeline, Segment("choose", 0, most, most, True, True)
-    room = loop.buffer_length(services.records.offered(sampler, services.target, run, True, fields))
-    run, chunk = pipeline.send(sampler, run, segment, min(room, most), fields, 1, windows)
-    chunk, settled = pipeline.shortened(chunk)
-    pipeline.add_aside(chunk.length, int(np.sum(np.asarray(chunk.tally.gradient_evaluations))))
-    return run, chunk.length, settled
 
 
 def _ahead(

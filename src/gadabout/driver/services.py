@@ -21,6 +21,8 @@ from gadabout.sampler import Learned, Sampler
 from gadabout.schedule import AbstractStage, AbstractWarmup, Plan, Warm, lengths
 from gadabout.target import Target
 
+LearningChunk = Callable[[loop.Run, int, loop.Windows | None], tuple[loop.Run, int, bool]]
+"""iterations of a run up to an end, windows among them: the run, how many were made, and whether θ has settled"""
 OPERATIONS = 1.0
 """of a gradient, for each entry of a covariance, from which correlations are learned beyond `MANY` coordinates"""
 MOST_CORRELATED = 2_000
@@ -215,19 +217,26 @@ class Services:
 
         The run, and the iterations done with them; all of the stage's once θ has settled.
         """
-        adaptation = sampler.adaptation
+
+        def kept(run, end, windows):
+            return self.pipeline.chunk(sampler, run, Segment(stage, done, end, total, True, True), windows)
+
+        return self.learn_by(kept, sampler, run, done, total)
+
+    def learn_by(
+        self, chunk: LearningChunk, sampler: Sampler, run: loop.Run, done: int, total: int
+    ) -> tuple[loop.Run, int]:
+        """The same with whatever makes the iterations, up to where it is told, and ends the windows it is given."""
+        adaptation, windows = sampler.adaptation, None
         if self.pipeline.within(sampler):
             windows, end = loop.windows_within(adaptation, done, total)
-            segment = Segment(stage, done, end, total, True, True)
-            run, made, settled = self.pipeline.chunk(sampler, run, segment, windows)
-            return run, total if settled else done + made
-        end = min(end for end in (*adaptation.window_ends(total), total) if end > done)
-        run, made = self.chunk(sampler, run, stage, done, end, total, adapt=True, warmup=True)
-        if done + made == end and adaptation.finishes:
+        else:
+            end = min(end for end in (*adaptation.window_ends(total), total) if end > done)
+        run, made, settled = chunk(run, end, windows)
+        if windows is None and done + made == end and adaptation.finishes:
             run = self.end_window(sampler, run, adaptation.ending(end, total))
-            if adaptation.settles and self.has_settled(sampler, run):
-                return run, total
-        return run, done + made
+            settled = adaptation.settles and self.has_settled(sampler, run)
+        return run, total if settled else done + made
 
     def trial(self, sampler: Sampler, warm: Warm, num_iterations: int) -> tuple[Warm, np.ndarray, float]:
         """Runs a sampler, learning in the first half: where that leaves chains, the second half's draws, its cost.

@@ -3,7 +3,7 @@
 from gadabout.factors.base import AbstractFactor, LowerOuter, multiplied_out, pooled_sum, safe_norm
 from gadabout.factors.cholesky import Cholesky
 from gadabout.factors.diagonal import Diagonal
-from gadabout.factors.kinds import FactorChoice, FactorKind, isotropic, kind_for, log_stretches, of_kind
+from gadabout.factors.kinds import FactorChoice, FactorKind, isotropic, kind_for, of_kind
 from gadabout.factors.low_rank import LowRank
 from gadabout.factors.scaled import Scaled
 from gadabout.factors.square_root import SquareRoot
@@ -20,7 +20,6 @@ __all__ = [
     "SquareRoot",
     "isotropic",
     "kind_for",
-    "log_stretches",
     "multiplied_out",
     "of_kind",
     "pooled_sum",

@@ -2,9 +2,7 @@
 
 from typing import Any, Literal
 
-import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
 
 from gadabout.factors.base import AbstractFactor
 from gadabout.factors.cholesky import Cholesky
@@ -28,16 +26,6 @@ def kind_for(choice: FactorChoice, n: int, known: AbstractFactor | None = None) 
 def isotropic(n: int, scale: Any, kind: FactorKind = "diagonal") -> Cholesky | Diagonal:
     """L = scale · I of size n, as a "dense" (`Cholesky`) or "diagonal" (`Diagonal`) factor."""
     return Cholesky(scale * jnp.eye(n)) if kind == "dense" else Diagonal(scale * jnp.ones(n))
-
-
-def log_stretches(old: AbstractFactor, new: AbstractFactor) -> Float[Array, " n"]:
-    """How much wider N(0, L Lᵀ) became with a new L, in its principal directions seen from the old one, as logarithms.
-
-    The logarithms of the singular values of L_old⁻¹ L_new; NaN where one of them has no inverse.
-    """
-    if isinstance(old, Diagonal) and isinstance(new, Diagonal):
-        return jnp.log(new.deviations() / old.deviations())
-    return jnp.log(jnp.linalg.svd(jax.vmap(old.solve, 1, 1)(new.dense()), compute_uv=False))
 
 
 def of_kind(kind: FactorKind, factor: AbstractFactor) -> Cholesky | Diagonal:
