@@ -22,6 +22,8 @@ GIVE_UP = 4
 """directions that a chain gives up before it stays where it is"""
 CURVATURE = 3_200
 """gradients that curvature is measured with at most, unless one point's directions need more"""
+TOGETHER = 16
+"""points and directions that are gone through at once, where points are fewer"""
 
 
 class Descent(eqx.Module):
@@ -165,7 +167,8 @@ def curvature(target: Target, x: Float[Array, "points n"], factor: AbstractFacto
         fall = jax.vmap(lambda x: gradient(x - step) - gradient(x + step))(x)
         return 0.5 * jax.vmap(factor.tmul)(fall)
 
-    columns = jnp.moveaxis(jax.lax.map(column, jnp.eye(factor.dim, dtype=x.dtype)), 0, 2)
+    at_once = max(1, TOGETHER // len(x))
+    columns = jnp.moveaxis(jax.lax.map(column, jnp.eye(factor.dim, dtype=x.dtype), batch_size=at_once), 0, 2)
     return 0.5 * (columns + jnp.swapaxes(columns, 1, 2))
 
 
