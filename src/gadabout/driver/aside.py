@@ -167,7 +167,8 @@ def _ahead(
     """
     pipeline, parts, done, gradients = services.pipeline, [], 0, 0
     segment = Segment("choose", 0, num_iterations, num_iterations, adapt, True)
-    room = loop.buffer_length(services.records.offered(sampler, services.target, run, adapt, fields))
+    offered = services.records.offered(sampler, services.target, run, adapt, fields)
+    room = loop.buffer_length(offered, loop.block_of(run, adapt))
     while done < num_iterations:
         run, chunk = pipeline.send(sampler, run, segment, min(room, num_iterations - done), fields, 1)
         if not chunk.length:

@@ -12,7 +12,7 @@ from jaxtyping import Array, Float, Key, PyTree
 
 from gadabout.driver import aside, loop, processes, room
 from gadabout.driver.pipeline import Pipeline, Segment, Settings
-from gadabout.driver.programs import operations, shapes_of
+from gadabout.driver.programs import operations, program, shapes_of
 from gadabout.driver.records import Records
 from gadabout.driver.search import Starts, find_start
 from gadabout.factors import FactorChoice, FactorKind, isotropic, kind_for
@@ -264,7 +264,7 @@ class Services:
     def first(self) -> Warm:
         """What the first stage begins with."""
         keys = _keys_of_chains(self.stream, self.settings.num_chains)
-        return Warm(keys, jnp.zeros((), jnp.uint32), None, self.learned)
+        return Warm(keys, jax.device_put(np.zeros((), np.uint32)), None, self.learned)
 
 
 class Skeleton(Services):
@@ -343,7 +343,7 @@ def _kernels(plan: Plan, n: int) -> Kernels:
     return Kernels(tuple(map(order, kernels)), tuple(map(size, kernels)))
 
 
-@eqx.filter_jit
+@program
 def _keys_of_chains(stream: Key[Array, ""], num_chains: int) -> Key[Array, " chains"]:
     return jax.vmap(lambda c: jax.random.fold_in(stream, c))(jnp.arange(num_chains))
 
