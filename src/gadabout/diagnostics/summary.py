@@ -1,6 +1,9 @@
 """Effective sample sizes and R-hat of all coordinates."""
 
+import functools
+import os
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
@@ -14,6 +17,8 @@ MOST_IN_ALL = 4_000_000
 """the same of all chains together, of one coordinate"""
 
 _BLOCK = 100_000  # draws that are sorted and transformed at once
+_SMALL = 20_000  # draws of which one thread makes as quick work as several
+MOST_THREADS = 8
 
 
 def ess_table(draws: np.ndarray) -> dict[str, np.ndarray]:
@@ -83,8 +88,8 @@ def _by_coordinate(
     figures = [np.full(n, np.nan) for _ in standing]
     if num_draws < MIN_DRAWS:
         return figures
-    step = max(1, _BLOCK // (num_chains * num_draws))
-    for start in range(0, n, step):
+
+    def judge(start):
         rows = np.ascontiguousarray(np.moveaxis(draws[:, :, start : start + step], 2, 0), np.float64)
         usable = np.isfinite(rows).all(axis=(1, 2))
         moving = usable & (rows.max(axis=(1, 2)) > rows.min(axis=(1, 2)))
@@ -92,7 +97,23 @@ def _by_coordinate(
         for figure, value, values in zip(figures, standing, found, strict=True):
             figure[start : start + step][usable & ~moving] = value
             figure[start : start + step][moving] = values
+
+    each = num_chains * num_draws
+    step = max(1, _BLOCK // each)
+    if n * each > _SMALL:
+        step = min(step, -(-n // (os.cpu_count() or 1)))
+    starts = range(0, n, step)
+    if len(starts) > 1:
+        list(_threads().map(judge, starts))  # raises what a thread raised
+    elif starts:
+        judge(0)
     return figures
+
+
+@functools.cache
+def _threads() -> ThreadPoolExecutor:
+    """Sorts and transforms let go of Python, so that cores judge coordinates side by side."""
+    return ThreadPoolExecutor(min(os.cpu_count() or 1, MOST_THREADS), "gadabout-judge")
 
 
 def spacing_of(chains: int, draws: int) -> int:
