@@ -10,7 +10,7 @@ from scipy import integrate, stats
 import gadabout as gad
 from gadabout.adaptations.fitted_gaussian import AGREEMENT
 from gadabout.algorithms.split_hmc import fitted_gaussian
-from gadabout.diagnostics import independence_efficiency
+from gadabout.diagnostics import independence_efficiency, pareto_k
 from gadabout.factors import Cholesky, Diagonal
 from gadabout.proposals import ScaleMixture, Tails, fitted_tails, fitted_weights, log_radial_density, no_tails
 from gadabout.proposals.scale_mixture import SCALES
@@ -285,3 +285,9 @@ def test_chains_that_do_not_mix_are_found_out_by_the_longer_look_too():
     evidence = chosen_by(density, starts, gad.split_hmc("dense"))
     assert evidence["move"] == "sturdy"
     assert evidence["rhat"] > 1.5
+
+
+def test_weights_whose_largest_are_alike_have_a_tail_index():
+    """Of 104 in the tail 84 are alike, as those of a chain that stands still: the grid of k/σ goes through 0."""
+    rare = np.linspace(-60, -40, 1202 - 84)
+    assert np.isfinite(pareto_k(np.concatenate([rare, np.zeros(84)])))

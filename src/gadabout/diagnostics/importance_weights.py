@@ -36,6 +36,7 @@ def _tail_index(x: np.ndarray) -> float:
     n, size = len(x), 30 + int(np.sqrt(len(x)))
     spread = 1 - np.sqrt(size / (np.arange(size) + 0.5))
     theta = 1 / x[-1] + spread / (3 * x[int(n / 4 + 0.5) - 1])  # −k/σ
+    theta = np.where(theta == 0, np.finfo(float).eps / x[-1], theta)  # k = 0, where what follows is a limit
     shape = lambda theta: np.mean(np.log1p(-theta[..., None] * x), -1)
     likelihood = n * (np.log(-theta / shape(theta)) - shape(theta) - 1)
     weights = np.exp(likelihood - likelihood.max())
