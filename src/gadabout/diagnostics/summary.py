@@ -18,7 +18,7 @@ MOST_IN_ALL = 4_000_000
 
 _BLOCK = 100_000  # draws that are sorted and transformed at once
 _SMALL = 20_000  # draws of which one thread makes as quick work as several
-MOST_THREADS = 8
+_THREADS = min(os.cpu_count() or 1, 8)
 
 
 def ess_table(draws: np.ndarray) -> dict[str, np.ndarray]:
@@ -101,7 +101,7 @@ def _by_coordinate(
     each = num_chains * num_draws
     step = max(1, _BLOCK // each)
     if n * each > _SMALL:
-        step = min(step, -(-n // (os.cpu_count() or 1)))
+        step = min(step, -(-n // _THREADS))
     starts = range(0, n, step)
     if len(starts) > 1:
         list(_threads().map(judge, starts))  # raises what a thread raised
@@ -113,7 +113,7 @@ def _by_coordinate(
 @functools.cache
 def _threads() -> ThreadPoolExecutor:
     """Sorts and transforms let go of Python, so that cores judge coordinates side by side."""
-    return ThreadPoolExecutor(min(os.cpu_count() or 1, MOST_THREADS), "gadabout-judge")
+    return ThreadPoolExecutor(_THREADS, "gadabout-judge")
 
 
 def spacing_of(chains: int, draws: int) -> int:

@@ -12,7 +12,7 @@ import numpy as np
 
 from gadabout.driver import loop
 from gadabout.driver.descend import MOST_TURNS, Landing, land
-from gadabout.driver.pipeline import Segment
+from gadabout.driver.pipeline import Chunk, Segment
 from gadabout.driver.programs import ready
 from gadabout.driver.scout import MOST_COORDINATES, Scouts, look_round, scouts_of, send_out
 from gadabout.factors import FactorKind
@@ -141,16 +141,10 @@ def learn_anew(
     learned = Learned(jnp.asarray(draws.mean(0), x.dtype), fitted)
     run = services.start(sampler, Warm(run.chain_keys, run.t, x[jnp.asarray(sources)], learned))
     recorded = tuple(services.records.shapes(sampler, services.target, run, True, True))  # the program that learned
-    room = loop.buffer_length(services.records.offered(sampler, services.target, run, True, recorded))
-    pipeline, done = services.pipeline, 0
+    done = 0
 
     def unkept(run, end, windows):
-        length = min(room, end - done)
-        run, chunk = pipeline.send(
-            sampler, run, Segment("choose", 0, length, length, True, True), length, recorded, 1, windows
-        )
-        chunk, settled = (chunk, False) if windows is None else pipeline.shortened(chunk)
-        pipeline.add_aside(chunk.length, int(np.sum(np.asarray(chunk.tally.gradient_evaluations))))
+        run, chunk, settled = _unkept(services, sampler, run, end - done, True, recorded, windows)
         return run, chunk.length, settled
 
     while done < ANEW:
@@ -165,18 +159,37 @@ def _ahead(
 
     Raises RuntimeError where batches end before that.
     """
-    pipeline, parts, done, gradients = services.pipeline, [], 0, 0
-    segment = Segment("choose", 0, num_iterations, num_iterations, adapt, True)
-    offered = services.records.offered(sampler, services.target, run, adapt, fields)
-    room = loop.buffer_length(offered, loop.block_of(run, adapt))
+    parts, done = [], 0
     while done < num_iterations:
-        run, chunk = pipeline.send(sampler, run, segment, min(room, num_iterations - done), fields, 1)
-        if not chunk.length:
-            raise RuntimeError(f"{pipeline.failure}, before a sampler was chosen")
+        run, chunk, _ = _unkept(services, sampler, run, num_iterations - done, adapt, fields)
         done += chunk.length
-        gradients += int(np.sum(np.asarray(chunk.tally.gradient_evaluations)))
         parts.append({name: np.array(rows)[: chunk.length] for name, rows in chunk.buffer.items()})
-    pipeline.add_aside(done, gradients)
     shape = (done, services.settings.num_chains)
     whole = {name: np.concatenate([part[name] for part in parts]) for name in fields}
     return run, {name: rows.reshape(*shape, *rows.shape[3:]) for name, rows in whole.items()}
+
+
+def _unkept(
+    services: "Services",
+    sampler: Sampler,
+    run: loop.Run,
+    most: int,
+    adapt: bool,
+    fields: tuple[str, ...],
+    windows: loop.Windows | None = None,
+) -> tuple[loop.Run, Chunk, bool]:
+    """One chunk of iterations that nobody keeps, `most` at the most, and whether θ has settled where windows end in it.
+
+    Raises RuntimeError where batches end before that.
+    """
+    pipeline = services.pipeline
+    offered = services.records.offered(sampler, services.target, run, adapt, fields)
+    length = min(loop.buffer_length(offered, loop.block_of(run, adapt)), most)
+    run, chunk = pipeline.send(
+        sampler, run, Segment("choose", 0, length, length, adapt, True), length, fields, 1, windows
+    )
+    if not chunk.length:
+        raise RuntimeError(f"{pipeline.failure}, before a sampler was chosen")
+    chunk, settled = (chunk, False) if windows is None else pipeline.shortened(chunk)
+    pipeline.add_aside(chunk.length, int(np.sum(np.asarray(chunk.tally.gradient_evaluations))))
+    return run, chunk, settled
