@@ -20,7 +20,8 @@ from gadabout.driver.programs import blank, import_ahead, ready, told_before
 from gadabout.driver.progress import Progress
 from gadabout.driver.records import Records
 from gadabout.driver.search import Starts
-from gadabout.driver.services import Services, Skeleton
+from gadabout.driver.services import Services
+from gadabout.driver.skeleton import Skeleton
 from gadabout.driver.threads import one_thread
 from gadabout.minibatch import AbstractFeed
 from gadabout.model import AbstractModel

@@ -99,14 +99,14 @@ class Services:
 
     def descend(self, warm: Warm, factor: FactorChoice) -> Warm:
         """The warm state with chains in the typical set, and a first Gaussian."""
-        return aside.descend(self, warm, self._kind(factor))
+        return aside.descend(self, warm, self.kind(factor))
 
     def descend_ahead(self, factor: FactorChoice) -> None:
         """Has what `descend` will run compiled in other threads."""
         positions = jnp.zeros((self.settings.num_chains, self.starts.layout.dim))
-        aside.descend_ahead(self, positions, self._kind(factor))
+        aside.descend_ahead(self, positions, self.kind(factor))
 
-    def _kind(self, factor: FactorChoice) -> FactorKind:
+    def kind(self, factor: FactorChoice) -> FactorKind:
         """The kind of factor that is fitted: beyond 300 coordinates a dense one where gradients are as dear as it.
 
         That is counted, not timed: the clock would choose otherwise on another day.
@@ -120,7 +120,7 @@ class Services:
     def start(self, sampler: Sampler, warm: Warm) -> loop.Run:
         """A run of a sampler from what the stage before hands over: its very state, if it is of the same kind."""
         if warm.pools is not None:
-            if self._goes_on(sampler, warm):
+            if self.goes_on(sampler, warm):
                 return loop.Run(warm.pools, warm.chain_keys, warm.t)
             warm = replace(warm, positions=loop.positions(self.gathered(warm.pools)))
         warm = self.gathered(warm)
@@ -129,11 +129,11 @@ class Services:
             self.pipeline.unknown_pace()
         return run
 
-    def _goes_on(self, sampler: Sampler, warm: Warm) -> bool:
+    def goes_on(self, sampler: Sampler, warm: Warm) -> bool:
         """Whether the state handed over is that of the same kind of sampler, whichever factor "auto" came to mean."""
         n, own = self.starts.layout.dim, warm.learned
         positions = jax.ShapeDtypeStruct((self.settings.num_chains, n), jnp.result_type(float))
-        for learned in (own, shapes_of(_round, n, "dense")):
+        for learned in (own, shapes_of(round_one, n, "dense")):
             fresh = replace(warm, positions=positions, learned=learned, pools=None)
             run = shapes_of(loop.start, sampler, self.target, fresh, self.settings.pooled)
             if _alike(warm.pools, run.pools):
@@ -185,12 +185,12 @@ class Services:
         """
 
         run, dtype = self.gathered(run), jnp.result_type(float)
-        positions, learned = self._shaped(loop.handed_on, run, where)
+        positions, learned = self.shaped(loop.handed_on, run, where)
         more = jax.device_put({name: np.asarray(value, dtype) for name, value in theta.items()})
         learned = replace(learned, theta={**learned.theta, **more})
         return Warm(run.chain_keys, run.t, positions, learned)
 
-    def _shaped(self, function: Callable, *arguments: Any) -> Any:
+    def shaped(self, function: Callable, *arguments: Any) -> Any:
         """What a function makes of arrays."""
         return function(*arguments)
 
@@ -267,51 +267,7 @@ class Services:
         return Warm(keys, jax.device_put(np.zeros((), np.uint32)), None, self.learned)
 
 
-class Skeleton(Services):
-    """Runs nothing, and knows the shapes of everything: the form of the progress of every stage."""
-
-    known_choice: int
-
-    def __init__(self, services: Services):
-        self.__dict__.update(services.__dict__, known_choice=services.choice)
-
-    def progress_of(self, stage: int) -> PyTree:
-        """The shapes of a stage's progress."""
-        warm: Any = self.first()
-        for before in self.plan.stages[:stage]:
-            warm = before.end(self, before.begin(self, warm))
-            self.choice = self.known_choice
-        return self.plan.stages[stage].begin(self, warm)
-
-    def search(self, warm):
-        shape = (self.settings.num_chains, self.starts.layout.dim)
-        return replace(warm, positions=jax.ShapeDtypeStruct(shape, jnp.result_type(float)))
-
-    def descend(self, warm, factor):
-        n, kind = self.starts.layout.dim, self._kind(factor)
-        shape = (self.settings.num_chains, n)
-        positions = jax.ShapeDtypeStruct(shape, jnp.result_type(float)) if warm.positions is None else warm.positions
-        learned = shapes_of(_round, n, kind)
-        return replace(warm, positions=positions, learned=learned)
-
-    def gathered(self, tree):
-        return tree
-
-    def _shaped(self, function, *arguments):
-        return eqx.filter_eval_shape(function, *arguments)
-
-    def start(self, sampler, warm):
-        if warm.pools is not None and self._goes_on(sampler, warm):
-            return loop.Run(warm.pools, warm.chain_keys, warm.t)
-        if warm.positions is None:
-            warm = self.search(warm)
-        return shapes_of(loop.start, sampler, self.target, warm, self.settings.pooled)
-
-    def settle(self, sampler, run):
-        return shapes_of(loop.settle, sampler, run) if run.pools.kernel.settles else run
-
-
-def _round(n: int, kind: FactorKind) -> Learned:
+def round_one(n: int, kind: FactorKind) -> Learned:
     """N(0, I), as something learned."""
     return Learned(jnp.zeros(n), isotropic(n, jnp.ones(()), kind))
 

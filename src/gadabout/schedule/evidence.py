@@ -14,6 +14,8 @@ from gadabout.proposals import Tails, fitted_tails, fitted_weights, log_radial_d
 from gadabout.schedule.choose import score
 
 LARGEST_RHAT = 1.1
+RARELY = 1e-3
+"""how often a look has a stay that is called long where chains accept half of what the median chain does"""
 FEW_COORDINATES = 32
 """with no more than these a product with a whole factor costs next to nothing beside the noise"""
 NEARLY = 0.95
@@ -35,10 +37,12 @@ def seen(draws: np.ndarray, stats: Mapping[str, np.ndarray]) -> dict[str, Any]:
     doubt = []
     if diverging > 1e-3:
         doubt.append(f"{diverging:.1%} of trajectories diverge")
-    if rates.min() < 0.5 * np.median(rates):
+    if slow(stats).any():
         doubt.append(
             f"chain {int(np.argmin(rates))} accepts {rates.min():.0%}, the median chain {np.median(rates):.0%}"
         )
+    elif (stays := longest_stays(draws)).max() > longest_by_chance(rates, len(draws)):
+        doubt.append(f"chain {int(np.argmax(stays))} stands still for {stays.max()} iterations")
     if not rhat <= LARGEST_RHAT:
         doubt.append(f"R-hat is {rhat:.2f}")
     gradients = float(stats["gradient_evaluations"].mean()) if "gradient_evaluations" in stats else 1.0
@@ -49,6 +53,24 @@ def seen(draws: np.ndarray, stats: Mapping[str, np.ndarray]) -> dict[str, Any]:
         "efficiency": score(draws),
         "gradients": gradients,
     }
+
+
+def slow(stats: Mapping[str, np.ndarray]) -> np.ndarray:
+    """Which chains accept less than half of what the median chain accepts, by statistics (t, chains)."""
+    rates = stats["acceptance_rate"].mean(0)
+    return rates < 0.5 * np.median(rates)
+
+
+def longest_stays(draws: np.ndarray) -> np.ndarray:
+    """For how many iterations in a row each chain stands still, at the most, of draws (t, chains, n)."""
+    moved = np.any(draws[1:] != draws[:-1], -1)
+    rows = np.arange(1, len(draws))[:, None]
+    return np.max(rows - np.maximum.accumulate(np.where(moved, rows, 0)), 0, initial=0)
+
+
+def longest_by_chance(rates: np.ndarray, t: int) -> float:
+    """The longest stay in t iterations, but for one look in a thousand, at half of what the median chain accepts."""
+    return np.log(len(rates) * t / RARELY) / -np.log1p(-0.5 * np.clip(np.median(rates), 1e-3, 1))
 
 
 def stretched(gaussian: Any, draws: np.ndarray, kept: np.ndarray) -> float:

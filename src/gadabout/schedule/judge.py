@@ -10,7 +10,7 @@ import numpy as np
 from gadabout.adaptations.fitted_gaussian import AGREEMENT
 from gadabout.diagnostics import tail_size
 from gadabout.proposals import no_tails
-from gadabout.schedule.evidence import best_independence, seen, stretched, theta_of
+from gadabout.schedule.evidence import best_independence, seen, slow, stretched, theta_of
 from gadabout.schedule.modes import negligible, others
 from gadabout.schedule.stages import AbstractStage
 
@@ -24,6 +24,8 @@ FEWEST, MOST, FOR_EACH = 800, 1_600, 8
 """draws of all chains that are looked at: 8 for each coordinate, but not fewer nor more than these"""
 LONGER = 8
 """times as many are looked at where there is doubt, and at most where tails leave it open"""
+SHORTER, MOST_TIMES, MOST_LOOKS = 0.25, 3, 12
+"""by which steps are shortened to lead a chain out of where it is slow, how many times, and in how many looks"""
 
 
 class Judge(AbstractStage):
@@ -99,17 +101,42 @@ class Judge(AbstractStage):
         And what is to be told of that.
         """
         run, draws, stats = engine.look(self.sampler, run, length)
-        lost, anew = negligible(draws, stats["lp"]), {}
+        freed, anew = slow(stats), {}
+        if freed.any():
+            run, draws, stats = self._led_out(engine, run, draws, stats)
+            freed &= ~slow(stats)
+        lost = negligible(draws, stats["lp"])
         stretch = stretched(engine.fitted(run, self.where), draws, ~lost) if engine.settings.pooled else 0.0
         if lost.any():
             distinct = max(1, engine.evidence.get("distinct_starts", len(lost)) - int(lost.sum()))
             anew = {"started_anew": np.flatnonzero(lost).tolist(), "distinct_starts": distinct}
-        if lost.any() or stretch > AGREEMENT:
+        if freed.any():
+            anew |= {"led_out": np.flatnonzero(freed).tolist()}
+        if lost.any() or freed.any() or stretch > AGREEMENT:
             anew |= {"stretch": stretch}
             flat = draws[:, ~lost].reshape(-1, draws.shape[-1])
             run = engine.learn_anew(self.sampler, run, self.where, others(lost), flat)
-            run, draws, stats = engine.look(self.sampler, run, length)
+            run, draws, stats = engine.look(self.sampler, run, LONGER * length if freed.any() else length)
         return run, (draws, stats), anew
+
+    def _led_out(self, engine, run, draws, stats):
+        """A look after steps that are four times shorter while a chain is slow, four times longer where none is.
+
+        The last is with steps as they were, if chains get so far in `MOST_LOOKS`.
+        """
+        kernel = lambda run: self.where(run.pools.kernel)
+        if not hasattr(kernel(run), "step_size"):
+            return run, draws, stats
+        step, first, times = kernel(run).step_size, (draws, stats), 0
+        with_step = lambda run, times: eqx.tree_at(lambda run: kernel(run).step_size, run, step * SHORTER**times)
+        for _ in range(MOST_LOOKS):
+            times += 1 if slow(stats).any() else -1
+            if times > MOST_TIMES:
+                break
+            run, draws, stats = engine.look(self.sampler, with_step(run, times), len(draws))
+            if not times and not slow(stats).any():
+                return run, draws, stats
+        return with_step(run, 0), *first
 
     def _judged(self, engine, run, theta, draws, stats):
         """θ of the best independence moves, as before where chains learned apart, and all that draws say."""
