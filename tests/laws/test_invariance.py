@@ -7,12 +7,13 @@ deviation is found with a chance of 95 % (4.75 + 1.65 = 6.4 standard errors of 0
 """
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import gadabout as gad
-from gadabout.proposals import Hamiltonian, Langevin, RandomWalk
+from gadabout.proposals import Hamiltonian, Langevin, RandomWalk, ScaleMixture
 from gadabout.verify.exact import Exact
 from gadabout.verify.invariance import drift
 from tests.laws import law_target
@@ -93,6 +94,35 @@ def test_planted_bugs_are_found(proposal):
         lambda s: s.make_kernel,
         gad.rwm(),
         lambda n, learned: gad.kernels.Metropolis(proposal),
+        is_leaf=lambda x: x is None,
+    )
+    assert largest_z(sampler) > THRESHOLD
+
+
+class ForgetfulOfTheScale(ScaleMixture):
+    """Bug: where x stands, its scale is not drawn by its law given x."""
+
+    def noise_at(self, key, x):
+        u, _ = self.tails.inverse(self.factor.solve(x - self.mean))
+        return jnp.asarray(0.0), jax.lax.erf(u / (jnp.sqrt(2.0) * self.scales[0]))
+
+
+class NoInverse(ScaleMixture):
+    """Bug: 0.45 of a turn, which is not undone by another."""
+
+    def half_turn(self, noise):
+        uniform, v = noise
+        return uniform, jnp.mod(v + 1.9, 2) - 1
+
+
+@pytest.mark.parametrize("kind", [ForgetfulOfTheScale, NoInverse])
+def test_planted_bugs_of_half_turns_are_found(kind):
+    sound = entry("independence-leaning-and-local").kernel(3)
+    broken = kind(**{field: getattr(sound.distribution, field) for field in sound.distribution.__dataclass_fields__})
+    sampler = eqx.tree_at(
+        lambda s: s.make_kernel,
+        gad.rwm(),
+        lambda n, learned: eqx.tree_at(lambda kernel: kernel.distribution, sound, broken),
         is_leaf=lambda x: x is None,
     )
     assert largest_z(sampler) > THRESHOLD

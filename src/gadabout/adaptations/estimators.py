@@ -4,6 +4,7 @@ from abc import abstractmethod
 
 import equinox as eqx
 import jax.numpy as jnp
+from jax.scipy.linalg import solve_triangular
 from jaxtyping import Array, Float, Int
 
 
@@ -60,9 +61,10 @@ class RegularisedCovariance(AbstractEstimator):
 class GeometricMean(AbstractEstimator):
     r"""The Σ with $\Sigma C_g\Sigma = C_x$, from the covariances of draws and of gradients there.
 
-    $\Sigma = C_g^{-1/2}(C_g^{1/2}C_xC_g^{1/2})^{1/2}C_g^{-1/2}$, or $\sqrt{\mathrm{Var}\,x_i/\mathrm{Var}\,g_i}$ where
-    variances are all there is. It minimises the Fisher divergence to a Gaussian (as the samplers of nutpie do) and is
-    exact on one as soon as the draws span the space. Coordinates are scaled by it first, and 10⁻⁵ I added to both.
+    $\Sigma = R^{-\top}(R^\top C_xR)^{1/2}R^{-1}$ with the Cholesky root $RR^\top = C_g$, or
+    $\sqrt{\mathrm{Var}\,x_i/\mathrm{Var}\,g_i}$ where variances are all there is. It minimises the Fisher divergence
+    to a Gaussian (as the samplers of nutpie do) and is exact on one as soon as the draws span the space. Coordinates
+    are scaled by it first, and 10⁻⁵ I added to both.
 
     Args:
         prior_draws: weight, in draws, of the identity in the scaled coordinates, for windows of few draws.
@@ -79,12 +81,8 @@ class GeometricMean(AbstractEstimator):
         identity, weight = jnp.eye(len(s)), x.count / (x.count + self.prior_draws)
         regular = lambda C: weight * (C + 1e-5 * identity) + (1 - weight) * identity
         C_x, C_g = regular(x.covariance / jnp.outer(s, s)), regular(grad.covariance * jnp.outer(s, s))
-        root, inverse_root = _roots(C_g)
-        return jnp.outer(s, s) * (inverse_root @ _roots(root @ C_x @ root)[0] @ inverse_root)
-
-
-def _roots(matrix: Float[Array, "n n"]) -> tuple[Float[Array, "n n"], Float[Array, "n n"]]:
-    """The symmetric square root, and its inverse."""
-    values, vectors = jnp.linalg.eigh(0.5 * (matrix + matrix.T))
-    root = jnp.sqrt(jnp.maximum(values, 1e-12))
-    return (vectors * root) @ vectors.T, (vectors / root) @ vectors.T
+        blur = len(s) * jnp.finfo(s.dtype).eps * jnp.max(jnp.diagonal(C_g))  # as much as rounding does, or no root
+        R = jnp.linalg.cholesky(C_g + blur * identity)
+        values, vectors = jnp.linalg.eigh(R.T @ C_x @ R)
+        half = solve_triangular(R.T, vectors * jnp.maximum(values, 1e-12) ** 0.25)
+        return jnp.outer(s, s) * (half @ half.T)

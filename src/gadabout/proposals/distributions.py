@@ -42,6 +42,19 @@ class AbstractDistribution(eqx.Module):
     def log_density(self, x: Float[Array, " n"]) -> Float[Array, ""]:
         """log q(x), up to a constant free of x and of the parameters that are learned."""
 
+    @property
+    def turns(self) -> bool:
+        """Whether it has half-turns, `noise_at` and `half_turn`."""
+        return False
+
+    def noise_at(self, key: Key[Array, ""], x: Float[Array, " n"]) -> PyTree:
+        """The noise that x is the draw of; where there are several, one of them by its law given x."""
+        raise NotImplementedError
+
+    def half_turn(self, noise: PyTree) -> PyTree:
+        """The noise with ½ added, modulo 1, to each uniform that stands for a coordinate: its own inverse."""
+        raise NotImplementedError
+
     def log_normaliser(self) -> Float[Array, ""] | float:
         """The constant that `log_density` leaves out: log ∫ exp(log_density(x)) dx.
 
