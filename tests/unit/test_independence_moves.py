@@ -325,8 +325,8 @@ def chosen_by(density, starts, sampler):
 def test_a_chain_in_a_neck_is_led_out_and_others_must_not_go_in(rate, monkeypatch):
     """The logarithm v of a variance is that of a gamma of shape `rate`; one chain begins at v = −7, where steps fail.
 
-    With the shape 2.5 the neck holds 10⁻⁸ of the mass: shorter steps lead the chain out, and split HMC or what is quicker
-    makes the draws. With ½ other chains go into it in the long look, and NUTS does, as for all where chains are not led.
+    With the shape 2.5 the neck holds 10⁻⁸ of the mass: shorter steps lead the chain out, and NUTS is not asked for the
+    draws. It is where the shape is ½, since others go into the neck in the long look, and where chains are not led.
     """
     density = lambda x: rate * x[0] - jnp.exp(x[0]) - 0.5 * x[0] - 0.5 * x[1] ** 2 * jnp.exp(-x[0])
     starts = jax.random.normal(jax.random.key(0), (16, 2)).at[5].set(jnp.array([-7.0, 0.001]))
