@@ -1,7 +1,8 @@
 r"""Local moves, and independence proposals between them (Samsonov et al. 2022, "Ex²MCMC").
 
 Every 32nd transition: one of the local sampler's.                 LocalGlobal.step
-Else propose y ~ q, whatever x.                                    AbstractDistribution.draw
+Else propose y ~ q, whatever x,                                    AbstractDistribution.draw
+    and x with ½ added to the uniforms that it is drawn by, in turn.   ScaleMixture.half_turn
 Accept with probability min{1, w(y)/w(x)}, w = π/q.                LocalGlobal.run
 """
 

@@ -38,13 +38,15 @@ class Judge(AbstractStage):
 
     Chains that stand where there is no mass to speak of start anew first where others stand, and θ is learned again
     (`started_anew` in the evidence names them). It is also where draws belie the fitted Gaussian (`stretch` in the
-    evidence is above `AGREEMENT`): a chain that arrived late may have widened all of several fits that agree. There is
-    doubt, hence the first way, where one trajectory in a thousand diverges, a chain accepts less than half of what the
-    median chain accepts, or an R-hat is above 1.1. The third is taken where it promises more independent draws for its
-    cost than the second (by `independence_efficiency` and `score`, and a fixed table of costs, never by the clock), if
-    the Pareto k̂ of its importance weights is below 0.5 and a proposal is worth a twentieth of an independent draw.
-    Where there is doubt, or only k̂ is left to decide and 0.5 is within two of its standard errors, as many draws
-    again are asked, until it is not so or they are eight times as many.
+    evidence is above `AGREEMENT`): a chain that arrived late may have widened all of several fits that agree. And it is
+    where a chain was slow, as in a neck, and shorter steps, for a while, led it to where it is not (`led_out`): then
+    eight times as many draws are looked at, in which others may go where it was. There is doubt, hence the first way,
+    where one trajectory in a thousand diverges, a chain accepts less than half of what the median chain accepts or
+    stands still for longer than chance explains, or an R-hat is above 1.1. The third is taken where it promises more
+    independent draws for its cost than the second (by `independence_efficiency` and `score`, and a fixed table of
+    costs, never by the clock), if the Pareto k̂ of its importance weights is below 0.5 and a proposal is worth a
+    twentieth of an independent draw. Where there is doubt, or only k̂ is left to decide and 0.5 is within two of its
+    standard errors, as many draws again are asked, until it is not so or they are eight times as many.
 
     Args:
         sampler: what was learned in the stage before.
@@ -101,11 +103,11 @@ class Judge(AbstractStage):
         And what is to be told of that.
         """
         run, draws, stats = engine.look(self.sampler, run, length)
-        freed, anew = slow(stats), {}
+        lost, anew = negligible(draws, stats["lp"]), {}
+        freed = slow(stats) & ~lost
         if freed.any():
-            run, draws, stats = self._led_out(engine, run, draws, stats)
-            freed &= ~slow(stats)
-        lost = negligible(draws, stats["lp"])
+            run, draws, stats = self._led_out(engine, run, draws, stats, ~lost)
+            freed, lost = freed & ~slow(stats), negligible(draws, stats["lp"])
         stretch = stretched(engine.fitted(run, self.where), draws, ~lost) if engine.settings.pooled else 0.0
         if lost.any():
             distinct = max(1, engine.evidence.get("distinct_starts", len(lost)) - int(lost.sum()))
@@ -119,10 +121,10 @@ class Judge(AbstractStage):
             run, draws, stats = engine.look(self.sampler, run, LONGER * length if freed.any() else length)
         return run, (draws, stats), anew
 
-    def _led_out(self, engine, run, draws, stats):
-        """A look after steps that are four times shorter while a chain is slow, four times longer where none is.
+    def _led_out(self, engine, run, draws, stats, kept):
+        """A look after steps that are four times shorter while a chain that is `kept` is slow, else four times longer.
 
-        The last is with steps as they were, if chains get so far in `MOST_LOOKS`.
+        The last is with steps as they were, if chains get so far in `MOST_LOOKS`; else the look is the one before.
         """
         kernel = lambda run: self.where(run.pools.kernel)
         if not hasattr(kernel(run), "step_size"):
@@ -130,11 +132,11 @@ class Judge(AbstractStage):
         step, first, times = kernel(run).step_size, (draws, stats), 0
         with_step = lambda run, times: eqx.tree_at(lambda run: kernel(run).step_size, run, step * SHORTER**times)
         for _ in range(MOST_LOOKS):
-            times += 1 if slow(stats).any() else -1
+            times += 1 if slow(stats)[kept].any() else -1
             if times > MOST_TIMES:
                 break
             run, draws, stats = engine.look(self.sampler, with_step(run, times), len(draws))
-            if not times and not slow(stats).any():
+            if not times and not slow(stats)[kept].any():
                 return run, draws, stats
         return with_step(run, 0), *first
 
