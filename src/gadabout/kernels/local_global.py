@@ -89,7 +89,7 @@ class LocalGlobal(AbstractKernel):
         y, log_q = self.distribution.draw_with_log_density(noise)
         there = self.local.init(y, target)
         logp = self.local.point(there).logp
-        w = self._log_weight(self.local.point(state.here), state.noise)
+        w = self._log_weight(state.here)
         accepted, ratio, finite = accept(wait, logp - log_q - w, jnp.isfinite(logp))
         stayed = _where(accepted, there, state.here)
         kept = _where(accepted, noise, state.noise) if self.distribution.turns else None
@@ -106,7 +106,7 @@ class LocalGlobal(AbstractKernel):
         noise, own, opposite = self._proposals(noise_keys, found)
         y, log_q = jax.vmap(self.distribution.draw_with_log_density)(noise)
         logp = jax.vmap(target.log_density)(y)
-        weights = jnp.append(logp - log_q, self._log_weight(at, found))  # x's own in the end, at row −1
+        weights = jnp.append(logp - log_q, self._log_weight(here))  # x's own in the end, at row −1
 
         def judge(carry, turn):
             i, wait, fresh = turn
@@ -164,10 +164,9 @@ class LocalGlobal(AbstractKernel):
         """The exponential that judges a proposal."""
         return jax.random.exponential(key, dtype=jnp.result_type(float))
 
-    def _log_weight(self, point, noise) -> Float[Array, ""]:
-        turns = self.distribution.turns
-        log_q = self.distribution.draw_with_log_density(noise)[1] if turns else self.distribution.log_density(point.x)
-        return point.logp - log_q
+    def _log_weight(self, here) -> Float[Array, ""]:
+        point = self.local.point(here)
+        return point.logp - self.distribution.log_density(point.x)
 
     def _info(self, logp, accepted, ratio, finite):
         """The info of an independence move, which takes no gradient."""
