@@ -1,10 +1,12 @@
 """Modes by their mass: two of equal mass whose heights lie 69 apart are both kept, a spurious one is left."""
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import gadabout as gad
+from gadabout.schedule import Sift
 from gadabout.schedule.modes import negligible, others
 
 
@@ -36,7 +38,7 @@ def test_a_mode_hundreds_below_is_left_and_the_draws_are_right():
     tree = gad.sample(density, init_per_chain=starts, num_draws=200, progress=False)
     x = tree["posterior"]["x"].values
     assert np.abs(x.mean((0, 1))).max() < 5 / np.sqrt(tree["diagnostics"]["ess_bulk"]["x"].values.min())
-    assert tree.attrs["choice"]["started_anew"] == [0, 3, 6, 9, 12, 15]
+    assert tree.attrs["choice"]["sifted"] == [0, 3, 6, 9, 12, 15]
     assert tree.attrs["choice"]["distinct_starts"] == 10
     assert not tree.attrs["findings"]
 
@@ -65,3 +67,37 @@ def test_chains_that_stand_still_in_a_narrow_mode_do_not_make_others_negligible(
         z[t] = np.where((wide | moves[t])[:, None], z[t], z[t - 1])
     lp = -0.5 * np.sum(z**2, -1) - np.where(wide, n * np.log(2.0), 0.0)
     assert not negligible(np.where(wide[:, None], 2.0 * z + 20, z), lp).any()
+
+
+@pytest.mark.parametrize("heavier", [35.0, 5.0])
+def test_one_chain_that_moves_where_the_mass_is_makes_the_others_negligible(heavier):
+    """16 draws each, of chain 7 in a mode with e^35 times the mass of that where all others are, or with e^5 times."""
+    rng, n = np.random.default_rng(0), 8
+    z, best = rng.normal(size=(16, 16, n)), np.arange(16) == 7
+    draws, lp = np.where(best[:, None], 0.5 * z + 20, z), -0.5 * np.sum(z**2, -1)
+    lp = lp + np.where(best, heavier + n * np.log(2.0), 0.0)
+    np.testing.assert_array_equal(negligible(draws, lp), ~best if heavier > 10 else np.zeros(16, bool))
+
+
+@pytest.mark.filterwarnings("ignore")  # few places to start in remain, as the finding says
+@pytest.mark.parametrize("sifting", [True, False])
+def test_chains_leave_a_mode_without_mass_before_anything_is_learned(sifting, monkeypatch):
+    """All begin near a mode of mass e^-60; scouts find the other, to which half of the chains go, and then the rest.
+
+    Without the look that sifts them it is after learning that they do, which is done again.
+    """
+    if not sifting:
+        monkeypatch.setattr(Sift, "advance", lambda self, engine, progress, done: (progress, 1))
+
+    def density(x):
+        return jnp.logaddexp(-0.5 * jnp.sum((x + 4.0) ** 2), -60.0 - 0.5 * jnp.sum((x - 4.0) ** 2))
+
+    start = lambda key: 4 + jax.random.uniform(key, (5,), float, -2, 2)
+    tree = gad.sample(density, start, num_draws=200, progress=False)
+    x, choice = tree["posterior"]["x"].values, tree.attrs["choice"]
+    key = "sifted" if sifting else "started_anew"
+    assert set(range(0, 16, 2)) <= set(choice[key])
+    assert ("started_anew" in choice) != sifting
+    assert choice["distinct_starts"] == 16 - len(choice[key])
+    np.testing.assert_allclose(x.mean((0, 1)), -4.0, atol=5 / np.sqrt(1_000))
+    assert {found["kind"] for found in tree.attrs["findings"]} == {"starts"}

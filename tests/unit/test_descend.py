@@ -28,7 +28,7 @@ def test_it_ends_in_the_typical_set_and_not_at_the_mode(x64):
     with jax.enable_x64(x64):
         target, _ = gaussian(1)
         starts = 5 + jax.random.normal(jax.random.key(0), (16, N))
-        ways = jax.jit(jax.vmap(lambda x: descend(target, x)))(starts)
+        ways = jax.jit(lambda x: descend(target, x))(starts)
     form = -2 * np.asarray(ways.here.logp)
     assert ways.arrived.all()
     assert (form <= N + 5 * np.sqrt(2 * N)).all()
@@ -48,10 +48,10 @@ def test_the_first_factor_knows_the_scales_of_raw_units():
 def test_a_straight_slope_and_a_point_that_is_not_finite_end():
     """−∞ beyond a wall and no curvature anywhere: chains climb to the wall and stop, finite."""
     wall = lambda x: jnp.where(x[0] > 0, -jnp.inf, jnp.sum(x))
-    way = jax.jit(lambda x: descend(Target(wall), x))(-3 * jnp.ones(2))
+    way = jax.jit(lambda x: descend(Target(wall), x))(-3 * jnp.ones((1, 2)))
     assert not way.arrived
     assert jnp.isfinite(way.here.logp)
-    assert way.here.x[0] <= 0
+    assert way.here.x[0, 0] <= 0
 
 
 def test_chains_that_are_lost_start_where_others_stand_and_modes_stay():
@@ -160,7 +160,7 @@ def test_the_first_factor_knows_a_rotated_gaussian_as_paths_alone_do_not(x64):
         )
         starts = jax.random.normal(jax.random.key(0), (16, N))
         factor = land(target, starts, jax.random.key(1), "dense").learned.factor
-        ways = jax.jit(jax.vmap(lambda x: descend(target, x)))(starts)
+        ways = jax.jit(lambda x: descend(target, x))(starts)
         stretches = lambda factor: np.linalg.svd(np.linalg.solve(root, factor.dense()), compute_uv=False)
         off = lambda factor: np.abs(np.log(stretches(factor))).max()
         assert factor is not None

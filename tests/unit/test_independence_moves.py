@@ -257,6 +257,8 @@ FITS = {"independence_efficiency": 0.5, "independence_acceptance": 0.8, "pareto_
         (SOUND | FITS, "independence"),
         (SOUND | FITS | {"pareto_k": 0.6}, "local"),
         (SOUND | FITS | {"independence_efficiency": 0.05}, "local"),
+        (SOUND | FITS | {"independence_efficiency": 0.13}, "local"),  # half of it is less than 0.5 / 3.5 / 2
+        (SOUND | FITS | {"independence_efficiency": 0.16}, "independence"),
         (SOUND | FITS | {"efficiency": 0.02, "independence_efficiency": 0.06}, "independence"),
         (SOUND | FITS | {"efficiency": 0.02, "independence_efficiency": 0.04}, "local"),
         (SOUND | FITS | {"doubt": ["R-hat is 1.30"]}, "sturdy"),

@@ -8,7 +8,7 @@ from gadabout.algorithms.recipe import recipe
 from gadabout.algorithms.split_hmc import fitted_gaussian, split_hmc
 from gadabout.checks import check_one_of
 from gadabout.factors import FactorChoice
-from gadabout.schedule import Chosen, Descend, Draw, Judge, Learn, Plan, Rest, Search
+from gadabout.schedule import Chosen, Descend, Draw, Judge, Learn, Plan, Rest, Search, Sift
 
 MOVES = {"auto": None, "nuts": "sturdy", "split-hmc": "local", "independence": "independence"}
 
@@ -45,6 +45,7 @@ def default(
     stages = (
         Search(),
         Descend(factor),
+        Sift(local),
         Learn(local, share=0.5),
         Judge(local, fitted_gaussian, named),
         Chosen((Learn(sturdy, share=0.5), Rest(), Rest(), Rest())),

@@ -27,7 +27,7 @@ TOGETHER = 16
 
 
 class Descent(eqx.Module):
-    """One chain on its way: where it stands, the pairs of L-BFGS, the last points of its path, the step it will try."""
+    """A chain on its way: where it stands, the pairs of L-BFGS, the last points of its path, the step it will try."""
 
     here: Point
     steps: Float[Array, "pairs n"]
@@ -53,18 +53,23 @@ class Landing(NamedTuple):
     """of the gradient, over all chains"""
     distinct: Int[Array, ""]
     """chains that stand where their own way led"""
+    apart: Bool[Array, ""]
+    """whether one of them lies lower than others by more than draws of one mode do, and log π is not concave"""
 
 
-def descend(target: Target, x: Float[Array, " n"], most_turns: Any = MOST_TURNS) -> Descent:
-    r"""The way of one chain from x: L-BFGS with Armijo's rule, until $\nabla^\top H\nabla \le n$.
+def descend(
+    target: Target, positions: Float[Array, "chains n"], most_turns: Any = MOST_TURNS, behind: int = 0
+) -> Descent:
+    r"""The ways of chains from positions: L-BFGS with Armijo's rule, until $\nabla^\top H\nabla \le n$.
 
     H is the inverse Hessian of −log π as the last steps show it. In the typical set of a Gaussian the form is n on
     average, so that the descent ends there: not in a mode, nor in the neck of a funnel. Where widths differ by orders
     of magnitude, eight steps show too little of them, and it ends some way outside. A step along which the density is
     convex teaches no curvature, and the next one is twice as long. Fewer than three steps say too little of H, unless
     the chain stands in the mode itself, where a first Newton step on a round density leads, or where it began there.
+    Chains take their turns together; when no more than so many are `behind`, these stay where they are.
     """
-    n = x.size
+    n = positions.shape[1]
 
     def turn(way: Descent) -> Descent:
         here, there = way.here, target.at(way.here.x + way.size * way.direction, 1)
@@ -91,13 +96,18 @@ def descend(target: Target, x: Float[Array, " n"], most_turns: Any = MOST_TURNS)
     def underway(way: Descent) -> Array:
         return ~way.arrived & (way.given_up < GIVE_UP) & (way.turns < most_turns)
 
-    here, none = target.at(x, 1), jnp.zeros((MEMORY, n), x.dtype)
-    path = jnp.broadcast_to(here.x, (MEMORY, n)), jnp.broadcast_to(here.grad, (MEMORY, n))
-    zero = jnp.asarray(0)
-    one = jnp.ones((), x.dtype)
-    there = here.finite & (here.grad == 0).all()
-    begin = Descent(here, none, none, jnp.zeros(MEMORY, bool), path, _unit(here.grad), one, zero, zero, there)
-    return jax.lax.while_loop(underway, turn, begin)
+    def begin(x: Array) -> Descent:
+        here, none = target.at(x, 1), jnp.zeros((MEMORY, n), x.dtype)
+        path = jnp.broadcast_to(here.x, (MEMORY, n)), jnp.broadcast_to(here.grad, (MEMORY, n))
+        zero, one = jnp.asarray(0), jnp.ones((), x.dtype)
+        there = here.finite & (here.grad == 0).all()
+        return Descent(here, none, none, jnp.zeros(MEMORY, bool), path, _unit(here.grad), one, zero, zero, there)
+
+    def turn_where_underway(way: Descent) -> Descent:
+        return jax.tree.map(lambda new, old: jnp.where(underway(way), new, old), turn(way), way)
+
+    several = lambda ways: jnp.sum(jax.vmap(underway)(ways)) > behind
+    return jax.lax.while_loop(several, jax.vmap(turn_where_underway), jax.vmap(begin)(positions))
 
 
 @program
@@ -114,21 +124,38 @@ def land(
     standard deviations of log π in the typical set of a Gaussian and some more. One that arrived stays where it is: it
     may have found a mode of its own. No other number of turns compiles anything anew, and none is made where it is 0.
     """
-    ways = jax.vmap(lambda x: descend(target, x, most_turns))(positions)
+    ways = descend(target, positions, most_turns)
     logp, n, chains = jnp.where(jnp.isnan(ways.here.logp), -jnp.inf, ways.here.logp), positions.shape[1], len(positions)
     usual = jnp.sort(logp)[chains - (chains + 3) // 4]
-    lost = ~ways.arrived & ~(logp >= usual - room_below(n))
+    low = ~(logp >= usual - room_below(n))
+    lost = ~ways.arrived & low
     source = jax.random.choice(
         jax.random.fold_in(key, 0), chains, (chains,), p=jnp.where(lost, 0.0, 1.0) / jnp.sum(~lost)
     )
     x = ways.here.x[jnp.where(lost, source, jnp.arange(chains))]
     near = logp > jnp.max(logp) - (30 + 10 * jnp.sqrt(n / 2))
+    apart = jnp.any(low & ways.arrived) & convex(ways.here)
     fitted, evaluations = _fitted(ways.path, near, kind), jnp.sum(ways.turns + 1)
     if kind == "dense":
         seen = max(1, min(chains, CURVATURE // (2 * n)))
         fitted = curved(curvature(target, x[:seen], fitted), fitted)
         evaluations += 2 * n * seen
-    return Landing(x, Learned(jnp.mean(x, 0), fitted), evaluations, jnp.sum(~lost))
+    return Landing(x, Learned(jnp.mean(x, 0), fitted), evaluations, jnp.sum(~lost), apart)
+
+
+def convex(points: Point) -> Bool[Array, ""]:
+    """Whether log π fails to be concave between any two of some points.
+
+    A concave log density has one mode, and its gradient falls along the way from any point to any other.
+    """
+    good = points.finite & jnp.isfinite(points.grad).all(-1)
+    mean = jnp.sum(jnp.where(good[:, None], points.x, 0), 0) / jnp.maximum(good.sum(), 1)
+    x, grad = (jnp.where(good[:, None], rows, 0) for rows in (points.x - mean, points.grad))
+    size = jnp.linalg.norm(x, axis=-1), jnp.linalg.norm(grad, axis=-1)
+    own, products = jnp.sum(x * grad, -1), grad @ x.T
+    rise = own[:, None] + own - products - products.T
+    rounding = jnp.finfo(x.dtype).eps ** 0.5 * (size[0][:, None] + size[0]) * (size[1][:, None] + size[1])
+    return jnp.any((rise > rounding) & good[:, None] & good)
 
 
 def room_below(n: int) -> Array:

@@ -26,7 +26,7 @@ from gadabout.driver.threads import one_thread
 from gadabout.minibatch import AbstractFeed
 from gadabout.model import AbstractModel
 from gadabout.sampler import Learned, Sampler
-from gadabout.schedule import AbstractStage, Descend, Draw, Judge, Learn, Plan, Search
+from gadabout.schedule import AbstractStage, Descend, Draw, Judge, Learn, Plan, Search, Sift
 
 
 class Engine(Services):
@@ -212,7 +212,7 @@ class Engine(Services):
         Where the log density cannot be traced the search for starts says why, so that nothing is said here.
         """
         stages = self.plan.stages
-        first = next(i for i, stage in enumerate(stages) if not isinstance(stage, Search | Descend))
+        first = next(i for i, stage in enumerate(stages) if not isinstance(stage, Search | Descend | Sift))
         several = self.settings.mesh is not None or self.pipeline.feed is not None
         if several or not isinstance(stages[first], Learn | Draw):
             return

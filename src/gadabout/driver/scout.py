@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key
 
-from gadabout.driver.descend import MOST_TURNS, descend, room_below
+from gadabout.driver.descend import MOST_TURNS, convex, descend, room_below
 from gadabout.driver.programs import program
 from gadabout.factors import AbstractFactor
 from gadabout.target import Target
@@ -17,6 +17,8 @@ WIDER = 3.0
 """by how much they are spread out more"""
 MOST_COORDINATES = 300
 """beyond which nobody is sent out: points at random miss whatever there is"""
+BEHIND = 8
+"""of so many scouts the last is not waited for: it takes as many turns as all the others"""
 BETWEEN, BARRIER = 7, 3.0
 """points on the way to another mode, and by how much log π is lower at one of them than at both ends"""
 
@@ -45,21 +47,14 @@ def scouts_of(chains: int) -> int:
 def send_out(target: Target, positions: Float[Array, "chains n"], key: Key[Array, ""]) -> Scouts:
     """Scouts about the chains' starts, `WIDER` times as far apart, and whether there is anything for them to find.
 
-    A concave log density has one mode, and its gradient falls along the way from any point to any other. One that does
-    so between all of these points is taken for concave, at the price of one gradient each.
+    One that is concave between all of these points is taken to be so everywhere, at the price of one gradient each.
     """
     chains, n = positions.shape
     mean, sd = jnp.mean(positions, 0), jnp.std(positions, 0)
     noise = jax.random.normal(jax.random.fold_in(key, 1), (scouts_of(chains), n), positions.dtype)
     starts = mean + WIDER * sd * noise
     points = jax.vmap(lambda x: target.at(x, 1))(jnp.concatenate([positions, starts]))
-    good = points.finite & jnp.isfinite(points.grad).all(-1)
-    x, grad = (jnp.where(good[:, None], rows, 0) for rows in (points.x - mean, points.grad))
-    size = jnp.linalg.norm(x, axis=-1), jnp.linalg.norm(grad, axis=-1)
-    own, products = jnp.sum(x * grad, -1), grad @ x.T
-    rise = own[:, None] + own - products - products.T
-    rounding = jnp.finfo(x.dtype).eps ** 0.5 * (size[0][:, None] + size[0]) * (size[1][:, None] + size[1])
-    return Scouts(starts, jnp.any((rise > rounding) & good[:, None] & good))
+    return Scouts(starts, convex(points))
 
 
 @program
@@ -72,11 +67,11 @@ def look_round(
 ) -> Report:
     """The descents of scouts, and which of them have found another mode than those in which chains stand.
 
-    Such a scout has arrived, no lower than a chain may lie that is not lost (see `land`), and on the straight way to
-    the nearest chain, in coordinates whitened by the factor, log π falls below both ends. Where log π is concave it
-    never does.
+    An eighth of the scouts is not waited for. Such a scout has arrived, no lower than a chain may lie that is not lost
+    (see `land`), and on the straight way to the nearest chain, in coordinates whitened by the factor, log π falls below
+    both ends. Where log π is concave it never does.
     """
-    ways = jax.vmap(lambda x: descend(target, x, most_turns))(starts)
+    ways = descend(target, starts, most_turns, len(starts) // BEHIND)
     x, value = ways.here.x, jax.vmap(target.log_density)
     there, here = (jnp.where(jnp.isnan(logp), -jnp.inf, logp) for logp in (ways.here.logp, value(positions)))
     whitened = jax.vmap(factor.solve)

@@ -3,6 +3,7 @@
 from gadabout.schedule.choose import Choose, Chosen
 from gadabout.schedule.judge import Judge
 from gadabout.schedule.plan import Plan, lengths, plan_of
+from gadabout.schedule.sift import Sift
 from gadabout.schedule.stages import AbstractStage, AbstractWarmup, Descend, Draw, Hold, Learn, Rest, Search, Warm
 
 __all__ = [
@@ -18,6 +19,7 @@ __all__ = [
     "Plan",
     "Rest",
     "Search",
+    "Sift",
     "Warm",
     "lengths",
     "plan_of",

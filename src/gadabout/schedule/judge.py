@@ -18,6 +18,8 @@ MOVES = ("sturdy", "local", "independence", "independence-diagonal")
 LARGEST_PARETO_K = 0.5
 LEAST_EFFICIENCY = 0.05
 """of an independence proposal: with less, chains stay where they are for longer than a period of 32 moves"""
+OPTIMISM = 2.0
+"""times as many independent draws may be promised as are made: the places that are refused longest are seldom seen"""
 GRADIENT, VALUE, TURN = 1.0, 0.5, 0.5
 """what one evaluation costs in a batch, and what a move costs beside it that has to wait for the one before"""
 FEWEST, MOST, FOR_EACH = 800, 1_600, 8
@@ -43,8 +45,8 @@ class Judge(AbstractStage):
     eight times as many draws are looked at, in which others may go where it was. There is doubt, hence the first way,
     where one trajectory in a thousand diverges, a chain accepts less than half of what the median chain accepts or
     stands still for longer than chance explains, or an R-hat is above 1.1. The third is taken where it promises more
-    independent draws for its cost than the second (by `independence_efficiency` and `score`, and a fixed table of
-    costs, never by the clock), if the Pareto k̂ of its importance weights is below 0.5 and a proposal is worth a
+    independent draws for its cost than the second, half of what is promised (by `independence_efficiency` and `score`,
+    and a fixed table of costs, never by the clock), if the Pareto k̂ of its importance weights is below 0.5 and a proposal is worth a
     twentieth of an independent draw. Where there is doubt, or only k̂ is left to decide and 0.5 is within two of its
     standard errors, as many draws again are asked, until it is not so or they are eight times as many.
 
@@ -172,9 +174,11 @@ def decide(evidence: Mapping[str, Any]) -> str:
     """The move that the evidence speaks for."""
     if evidence["doubt"]:
         return "sturdy"
+    independent = evidence.get("independence_efficiency", 0.0)
+    if evidence.get("pareto_k", 1.0) >= LARGEST_PARETO_K or independent <= LEAST_EFFICIENCY:
+        return "local"
     local = evidence["efficiency"] / (TURN + GRADIENT * evidence["gradients"])
-    fits = evidence.get("pareto_k", 1.0) < LARGEST_PARETO_K and evidence["independence_efficiency"] > LEAST_EFFICIENCY
-    return "independence" if fits and evidence["independence_efficiency"] / VALUE > local else "local"
+    return "independence" if independent / (OPTIMISM * VALUE) > local else "local"
 
 
 def why(evidence: Mapping[str, Any]) -> str:

@@ -21,8 +21,9 @@ def negligible(draws: np.ndarray, lp: np.ndarray) -> np.ndarray:
 
     A chain's mass is that of a Gaussian where it stands: log π on average, plus the logarithms of its draws' standard
     deviations; where it hardly moved it may be that of three times those of the chain that has the largest. It is held
-    against the median of the better half of the chains, by what they moved: a chain that stands still in a narrow mode
-    does not make the others negligible.
+    against the median of the better half of the chains, by what they moved, and against the best of those that move,
+    less what its estimate may be too large: a chain that stands still in a narrow mode does not make the others
+    negligible.
 
     Args:
         draws: of shape (t, chains, n).
@@ -37,7 +38,8 @@ def negligible(draws: np.ndarray, lp: np.ndarray) -> np.ndarray:
     masses = lambda volumes: np.nan_to_num(lp.mean(0) + volumes, nan=-np.inf, posinf=-np.inf, neginf=-np.inf)
     sure, most = masses(volumes), masses(np.where(moving, volumes, volumes.max() + n * np.log(WIDER)))
     error = np.sqrt((n / 2 + np.minimum(lp.var(0), 10.0 * n)) / (INDEPENDENT * t))
-    return most < np.median(np.sort(sure)[len(sure) // 2 :]) - LEAST - ERRORS * error
+    best = max(np.median(np.sort(sure)[len(sure) // 2 :]), np.max(np.where(moving, sure - ERRORS * error, -np.inf)))
+    return most < best - LEAST - ERRORS * error
 
 
 def others(lost: np.ndarray) -> np.ndarray:
