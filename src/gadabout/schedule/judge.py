@@ -44,11 +44,11 @@ class Judge(AbstractStage):
     where a chain was slow, as in a neck, and shorter steps, for a while, led it to where it is not (`led_out`): then
     eight times as many draws are looked at, in which others may go where it was. There is doubt, hence the first way,
     where one trajectory in a thousand diverges, a chain accepts less than half of what the median chain accepts or
-    stands still for longer than chance explains, or an R-hat is above 1.1. The third is taken where it promises more
-    independent draws for its cost than the second, half of what is promised (by `independence_efficiency` and `score`,
-    and a fixed table of costs, never by the clock), if the Pareto k̂ of its importance weights is below 0.5 and a proposal is worth a
-    twentieth of an independent draw. Where there is doubt, or only k̂ is left to decide and 0.5 is within two of its
-    standard errors, as many draws again are asked, until it is not so or they are eight times as many.
+    stands still for longer than chance explains, or an R-hat is above 1.1. The third is taken where half of what it
+    promises is more independent draws for its cost than the second makes (by `independence_efficiency` and `score`, and
+    a fixed table of costs, never by the clock), if the Pareto k̂ of its importance weights is below 0.5 and a proposal
+    is worth a twentieth of an independent draw. Where there is doubt, or only k̂ is left to decide and 0.5 is within two
+    of its standard errors, as many draws again are asked, until it is not so or they are eight times as many.
 
     Args:
         sampler: what was learned in the stage before.
