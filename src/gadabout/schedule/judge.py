@@ -19,7 +19,7 @@ LARGEST_PARETO_K = 0.5
 LEAST_EFFICIENCY = 0.05
 """of an independence proposal: with less, chains stay where they are for longer than a period of 32 moves"""
 OPTIMISM = 2.0
-"""times as many independent draws may be promised as are made: the places that are refused longest are seldom seen"""
+"""times as many independent draws may be promised as are made: places that a chain leaves seldom are seldom seen"""
 GRADIENT, VALUE, TURN = 1.0, 0.5, 0.5
 """what one evaluation costs in a batch, and what a move costs beside it that has to wait for the one before"""
 FEWEST, MOST, FOR_EACH = 800, 1_600, 8
