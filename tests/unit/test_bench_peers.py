@@ -297,10 +297,17 @@ def test_a_run_that_compiles_is_made_again():
     run = peer_samplers._clocked(draw)
     calls, model = [], targets.load("correlated-2d")
     first, second = peers._measured(model, run, 3), peers._measured(model, run, 3)
-    assert calls == [3, 3, 3]
+    assert calls == [3, 3, 3, 3]
     assert first["compile_seconds"] > 0.15
     assert second["compile_seconds"] == 0
     assert first["q"] == second["q"]
+
+
+@pytest.mark.parametrize(("seconds", "counts"), [([0.3, 0.2], 0.2), ([2.5], 2.5)])
+def test_a_brief_run_is_made_twice_and_the_second_counts(seconds, counts):
+    drawn, left = np.random.default_rng(0).normal(size=(4, 100, 2)), list(seconds)
+    found = peers._measured(targets.load("correlated-2d"), lambda seed: (drawn, left.pop(0)), 1)
+    assert (found["seconds"], found["compile_seconds"], left) == (counts, 0, [])
 
 
 def test_a_process_of_its_own(tmp_path):

@@ -7,7 +7,8 @@ in two minutes at most. Then gadabout and the two best others run with fresh see
 The seconds of a run are those from the call to all draws in memory: starts, warm-up and draws; what is said of the
 draws afterwards does not count. A run in which JAX compiles anything, as the first one does, and one whose plan chooses
 what no run before it chose, is made again with the same seed, to the same draws: the second time counts, and what the
-first took longer is compilation. A run that failed counts for nothing: its R-hat is above max(1.01, 1 + 3 · chains/q),
+first took longer is compilation. So is a run of less than `BRIEF` seconds, since memory that a process did not touch
+while others ran may come back slowly (by 20 to 35 ms on a virtual machine that takes idle pages). A run that failed counts for nothing: its R-hat is above max(1.01, 1 + 3 · chains/q),
 or a mean or a variance that is known is missed by 5 combined standard errors. One with q below `FEWEST` says little of
 its own speed: no more than `FEWEST` draws in its seconds, as which it counts.
 """
@@ -42,6 +43,8 @@ AIMS = {"caravan": 1_414.0, "mnist-56": 1_414.0}
 FEWEST = 100.0
 MOST_SECONDS = 120.0
 """of a run"""
+BRIEF = 2.0
+"""seconds of a run that is made twice"""
 TRIALS = 4
 TUNING_SEED = 0
 FIRST_DRAWS = 250
@@ -154,15 +157,15 @@ def _measured(model: AbstractModel, run: Any, seed: int) -> dict[str, Any]:
     gc.collect()  # each starts with the memory of earlier runs given back
     before = len(compilations())
     drawn, first = run(seed)
-    seconds = first
-    if len(compilations()) > before:
+    seconds, compiled = first, len(compilations()) > before
+    if compiled or first < BRIEF:
         drawn, seconds = run(seed)
     q, rhat_max = quality(drawn)
     q = q if np.isfinite(q) else 0.0
     figures = {"q": q, "rhat_max": rhat_max, "right": right(model, drawn)}
     return {
         "seconds": seconds,
-        "compile_seconds": max(0.0, first - seconds),
+        "compile_seconds": max(0.0, first - seconds) if compiled else 0.0,
         **figures,
         "q_per_second": 0.0 if failed(figures, len(drawn)) else max(q, FEWEST) / seconds,
     }
