@@ -124,7 +124,7 @@ def test_a_slow_run_is_as_long_as_two_minutes_allow():
 
 
 def test_chains_are_tuned_and_the_best_two_others_run_again(monkeypatch, tmp_path):
-    """Samplers of a known speed: each is independent draws in so many seconds for each chain and draw."""
+    """Samplers of a known speed: each is independent draws in two seconds, and so many more for each draw of a chain."""
     made = []
 
     def prepare(peer, cost):
@@ -135,7 +135,7 @@ def test_chains_are_tuned_and_the_best_two_others_run_again(monkeypatch, tmp_pat
                 made.append((peer, chains, draws, seed))
                 return np.random.default_rng((seed, chains, draws)).standard_normal(
                     (chains, draws, 2)
-                ) @ root.T, 0.1 + cost * draws
+                ) @ root.T, peers.BRIEF + cost * draws
 
             return run
 

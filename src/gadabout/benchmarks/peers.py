@@ -8,9 +8,10 @@ The seconds of a run are those from the call to all draws in memory: starts, war
 draws afterwards does not count. A run in which JAX compiles anything, as the first one does, and one whose plan chooses
 what no run before it chose, is made again with the same seed, to the same draws: the second time counts, and what the
 first took longer is compilation. So is a run of less than `BRIEF` seconds, since memory that a process did not touch
-while others ran may come back slowly (by 20 to 35 ms on a virtual machine that takes idle pages). A run that failed counts for nothing: its R-hat is above max(1.01, 1 + 3 · chains/q),
-or a mean or a variance that is known is missed by 5 combined standard errors. One with q below `FEWEST` says little of
-its own speed: no more than `FEWEST` draws in its seconds, as which it counts.
+while others ran may come back slowly (by 20 to 35 ms on a virtual machine that takes idle pages). A run that failed
+counts for nothing: its R-hat is above max(1.01, 1 + 3 · chains/q), or a mean or a variance that is known is missed by 5
+combined standard errors. One with q below `FEWEST` says little of its own speed: no more than `FEWEST` draws in its
+seconds, as which it counts.
 """
 
 import gc
