@@ -124,7 +124,7 @@ def test_a_slow_run_is_as_long_as_two_minutes_allow():
 
 
 def test_chains_are_tuned_and_the_best_two_others_run_again(monkeypatch, tmp_path):
-    """Samplers of a known speed: each is independent draws in two seconds, and so many more for each draw of a chain."""
+    """Samplers of a known speed: each is independent draws in two seconds, and so many more a draw of each chain."""
     made = []
 
     def prepare(peer, cost):
