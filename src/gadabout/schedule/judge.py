@@ -10,6 +10,7 @@ import numpy as np
 from gadabout.adaptations.fitted_gaussian import AGREEMENT
 from gadabout.diagnostics import tail_size
 from gadabout.proposals import no_tails
+from gadabout.proposals.scale_mixture import SCALES
 from gadabout.schedule.evidence import best_independence, seen, slow, stretched, theta_of
 from gadabout.schedule.modes import negligible, others
 from gadabout.schedule.stages import AbstractStage
@@ -76,8 +77,8 @@ class Judge(AbstractStage):
         return max(self.num_iterations, -(-wanted // engine.settings.num_chains))
 
     def begin(self, engine, warm):
-        unknown = theta_of(np.zeros(0), no_tails(0))
-        return engine.start(self.sampler, warm), unknown
+        plain = theta_of(np.full(len(SCALES), 1 / len(SCALES)), no_tails(engine.starts.layout.dim))
+        return engine.start(self.sampler, warm), plain
 
     def length(self, engine):
         return 1
