@@ -49,7 +49,7 @@ def descend(services: "Services", warm: Warm, kind: FactorKind) -> Warm:
     pipeline.clock("warmup")
     pipeline.foresee((time.perf_counter() - sent) * len(positions) / int(landing.evaluations))
     pipeline.add_aside(0, int(landing.evaluations))
-    services.note({"distinct_starts": int(landing.distinct), **({"apart": True} if landing.apart else {})})
+    services.note({"distinct_starts": int(landing.distinct), "apart": bool(landing.apart)})
     found = landing.positions if scouts is None else _elsewhere(services, scouts, landing)
     return replace(warm, positions=found, learned=landing.learned)
 

@@ -12,7 +12,7 @@ from gadabout.diagnostics import tail_size
 from gadabout.proposals import no_tails
 from gadabout.proposals.scale_mixture import SCALES
 from gadabout.schedule.evidence import best_independence, seen, slow, stretched, theta_of
-from gadabout.schedule.modes import negligible, others
+from gadabout.schedule.modes import distinct_starts, negligible, others
 from gadabout.schedule.stages import AbstractStage
 
 MOVES = ("sturdy", "local", "independence", "independence-diagonal")
@@ -113,7 +113,7 @@ class Judge(AbstractStage):
             freed, lost = freed & ~slow(stats), negligible(draws, stats["lp"])
         stretch = stretched(engine.fitted(run, self.where), draws, ~lost) if engine.settings.pooled else 0.0
         if lost.any():
-            distinct = max(1, engine.evidence.get("distinct_starts", len(lost)) - int(lost.sum()))
+            distinct = distinct_starts(engine.evidence, lost)
             anew = {"started_anew": np.flatnonzero(lost).tolist(), "distinct_starts": distinct}
         if freed.any():
             anew |= {"led_out": np.flatnonzero(freed).tolist()}

@@ -1,5 +1,8 @@
 """Modes are weighed by their mass, not by their height: a wide one is low and may hold as much as a narrow one."""
 
+from collections.abc import Mapping
+from typing import Any
+
 import numpy as np
 
 LEAST = 10.0
@@ -40,6 +43,11 @@ def negligible(draws: np.ndarray, lp: np.ndarray) -> np.ndarray:
     error = np.sqrt((n / 2 + np.minimum(lp.var(0), 10.0 * n)) / (INDEPENDENT * t))
     best = max(np.median(np.sort(sure)[len(sure) // 2 :]), np.max(np.where(moving, sure - ERRORS * error, -np.inf)))
     return most < best - LEAST - ERRORS * error
+
+
+def distinct_starts(evidence: Mapping[str, Any], lost: np.ndarray) -> int:
+    """Of the places to start in that the evidence tells of, how many remain where these chains leave theirs."""
+    return max(1, evidence.get("distinct_starts", len(lost)) - int(lost.sum()))
 
 
 def others(lost: np.ndarray) -> np.ndarray:

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from gadabout.sampler import Sampler
-from gadabout.schedule.modes import negligible, others
+from gadabout.schedule.modes import distinct_starts, negligible, others
 from gadabout.schedule.stages import AbstractStage
 
 
@@ -46,8 +46,8 @@ class Sift(AbstractStage):
         run, draws, stats = engine.look(self.sampler, engine.start(self.sampler, progress), self.num_iterations)
         lost = negligible(draws, stats["lp"])
         if lost.any():
-            distinct = engine.evidence.get("distinct_starts", len(lost)) - int(lost.sum())
-            engine.note({"sifted": np.flatnonzero(lost).tolist(), "distinct_starts": max(1, distinct)})
+            distinct = distinct_starts(engine.evidence, lost)
+            engine.note({"sifted": np.flatnonzero(lost).tolist(), "distinct_starts": distinct})
         positions = jnp.asarray(draws[-1][others(lost)])
         return replace(progress, chain_keys=run.chain_keys, t=run.t, positions=positions), 1
 
