@@ -39,7 +39,7 @@ def default(
     """
     named = MOVES[check_one_of("move", move, tuple(MOVES))]
     local = split_hmc(factor, target_acceptance=target_acceptance)
-    sturdy = nuts(factor, target_acceptance=0.95, halvings=10, with_gradients=True)
+    sturdy, plain = nuts(factor, halvings=14), nuts("diagonal", halvings=14)
     independence = local_global(local)
     simple = local_global(split_hmc("diagonal", target_acceptance=target_acceptance), factor="diagonal")
     stages = (
@@ -48,7 +48,7 @@ def default(
         Sift(local),
         Learn(local, share=0.5),
         Judge(local, fitted_gaussian, named),
-        Chosen((Learn(sturdy, share=0.5), Rest(), Rest(), Rest())),
-        Chosen((Draw(sturdy), Draw(local), Draw(independence), Draw(simple))),
+        Chosen((Learn(sturdy, share=0.5), Learn(plain, share=0.5), Rest(), Rest(), Rest())),
+        Chosen((Draw(sturdy), Draw(plain), Draw(local), Draw(independence), Draw(simple))),
     )
     return Plan(stages, "default", num_chains=16)

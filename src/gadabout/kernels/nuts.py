@@ -91,7 +91,8 @@ class NoUTurn(AbstractKernel):
     def _after(self, before: Point, momentum: Array, whole: Any, diverging: Array, turned: Array) -> tuple[Point, Info]:
         """The chain's next state and its `Info`, from BlackJAX's expansion state."""
         there, path, steps = whole.proposal.state, whole.trajectory, whole.trajectory.num_states
-        after = Point(there.position, there.logdensity, *there.logdensity_grad[:2])
+        odds = there.logdensity_grad[2].odds if self.halvings else 0.0
+        after = Point(there.position, there.logdensity - odds, *there.logdensity_grad[:2])
         moved = jnp.any(after.x != before.x)
         finite = jnp.isfinite(energy_of(path.leftmost_state)) & jnp.isfinite(energy_of(path.rightmost_state))
         rate, evaluations, cut = jnp.exp(whole.proposal.sum_log_p_accept) / steps, steps, {}
@@ -102,7 +103,7 @@ class NoUTurn(AbstractKernel):
             cut = {"cut_short": toll.one_way}
         statistics = {
             "diverging": diverging,
-            "energy": whole.proposal.energy,
+            "energy": whole.proposal.energy + odds,
             "tree_depth": whole.step,
             "n_steps": steps,
             "step_size": self.step_size,

@@ -90,6 +90,18 @@ def stretched(gaussian: Any, draws: np.ndarray, kept: np.ndarray) -> float:
     return float(max(np.log((1 - chance) / narrow), np.log(wide / (1 + chance)), 0.0))
 
 
+def correlated(draws: np.ndarray) -> float:
+    """How many times as many steps a trajectory takes with standard deviations alone as with the covariance of draws.
+
+    That of a normal: the root of the condition number of the correlations of draws (t, chains, n), without bound where
+    they are too few to tell.
+    """
+    with np.errstate(invalid="ignore", divide="ignore"):
+        correlations = np.nan_to_num(np.atleast_2d(np.corrcoef(flattened(draws).T)), nan=1.0)
+    widths = np.linalg.eigvalsh(correlations)
+    return float(np.sqrt(widths[-1] / max(widths[0], np.finfo(float).eps)))
+
+
 def best_independence(gaussian: Any, draws: np.ndarray, lp: np.ndarray) -> tuple[dict, dict[str, Any]]:
     """What `seen_of_independence` says with the Gaussian's factor, or with its standard deviations where they serve.
 

@@ -11,11 +11,11 @@ from gadabout.adaptations.fitted_gaussian import AGREEMENT
 from gadabout.diagnostics import tail_size
 from gadabout.proposals import no_tails
 from gadabout.proposals.scale_mixture import SCALES
-from gadabout.schedule.evidence import best_independence, seen, slow, stretched, theta_of
+from gadabout.schedule.evidence import best_independence, correlated, seen, slow, stretched, theta_of
 from gadabout.schedule.modes import distinct_starts, negligible, others
 from gadabout.schedule.stages import AbstractStage
 
-MOVES = ("sturdy", "local", "independence", "independence-diagonal")
+MOVES = ("sturdy", "sturdy-diagonal", "local", "independence", "independence-diagonal")
 LARGEST_PARETO_K = 0.5
 LEAST_EFFICIENCY = 0.05
 """of an independence proposal: with less, chains stay where they are for longer than a period of 32 moves"""
@@ -25,6 +25,8 @@ GRADIENT, VALUE, TURN = 1.0, 0.5, 0.5
 """what one evaluation costs in a batch, and what a move costs beside it that has to wait for the one before"""
 FEWEST, MOST, FOR_EACH = 800, 1_600, 8
 """draws of all chains that are looked at: 8 for each coordinate, but not fewer nor more than these"""
+MUCH_LONGER = 10.0
+"""times as many steps as with correlations: less is not worth what they cost where tails are long"""
 LONGER = 8
 """times as many are looked at where there is doubt, and at most where tails leave it open"""
 SHORTER, MOST_TIMES, MOST_LOOKS = 0.25, 3, 12
@@ -34,10 +36,12 @@ SHORTER, MOST_TIMES, MOST_LOOKS = 0.25, 3, 12
 class Judge(AbstractStage):
     """Looks at some iterations of a sampler with θ standing still, and chooses how to go on.
 
-    There are three ways, of which stages in a `Chosen` after it stand for one each, in this order: a sturdier
-    sampler, which is handed where chains stand and the fitted Gaussian; the same sampler, which goes on where it is;
-    and independence proposals from the fitted Gaussian at several scales, with the tails of the draws, which is handed
-    on; a fourth stage makes these with standard deviations alone, where they serve as well.
+    There are three ways, of which stages in a `Chosen` after it stand for one each or two, in this order: a sturdier
+    sampler, which is handed where chains stand and the fitted Gaussian, and the same with standard deviations alone;
+    the same sampler, which goes on where it is; and independence proposals from the fitted Gaussian at several scales,
+    with the tails of the draws, which is handed on, and these with standard deviations alone, where they serve as well.
+    The sturdier sampler has the whole Gaussian only where trajectories would be `MUCH_LONGER` without correlations
+    (`correlated` in the evidence): where scales differ from place to place a covariance says less than it seems to.
 
     Chains that stand where there is no mass to speak of start anew first where others stand, and θ is learned again
     (`started_anew` in the evidence names them). It is also where draws belie the fitted Gaussian (`stretch` in the
@@ -93,8 +97,11 @@ class Judge(AbstractStage):
             looked = jax.tree.map(lambda *parts: np.concatenate(parts), looked, (draws, stats))
             theta, evidence = self._judged(engine, run, theta, *looked)
         move = decide(evidence) if self.move is None else self.move
-        if move == "independence" and evidence.get("diagonal"):
-            move = "independence-diagonal"
+        alone = move == "independence" and evidence.get("diagonal", False)
+        if move == "sturdy":
+            evidence["correlated"] = correlated(looked[0])
+            alone = evidence["correlated"] <= MUCH_LONGER
+        move += "-diagonal" if alone else ""
         evidence |= anew | {"move": move, "named": self.move is not None}
         evidence["settled"] = engine.has_settled(self.sampler, run)
         engine.choose(MOVES.index(move), evidence | {"why": why(evidence)})
@@ -185,7 +192,8 @@ def decide(evidence: Mapping[str, Any]) -> str:
 def why(evidence: Mapping[str, Any]) -> str:
     """The choice in one line."""
     local = f"a move of split HMC is worth {evidence['efficiency']:.2f} draws, in {evidence['gradients']:.1f} gradients"
-    names = ("NUTS with short steps", "split HMC", "independence proposals", "independence proposals")
+    nuts, independence = "NUTS with halved steps", "independence proposals"
+    names = (nuts, nuts, "split HMC", independence, independence)
     chosen = dict(zip(MOVES, names, strict=True))[evidence["move"]]
     if evidence["named"]:
         return f"{chosen}, as asked"
