@@ -39,10 +39,10 @@ class NoUTurn(AbstractKernel):
     Chains that advance together wait for the longest trajectory among them, which is why those of `sample` go one by
     one where a CPU gains little by their company (`uneven`); `gradient_evaluations` counts a chain's own.
 
-    With `halvings` the trajectory is made of strides of two leapfrogs, and one along which the energy changes by more
-    than 1 is made with 2, 4, 8, … times as many, as many as it takes, so that one ε serves the mouth of a funnel and
-    its neck (WALNUTS: Bou-Rabee, Carpenter, Kleppe & Liu 2025): see `kernels.halving`. `acceptance_rate` is then the
-    mean probability of accepting each stride made without halvings, by which ε is learned, and `cut_short` says whether
+    With `halvings` the trajectory is made of strides of two leapfrogs, and one along which the energy changes too
+    much is made with 2, 4, 8, … times as many, as many as it takes, so that one ε serves the mouth of a funnel and its
+    neck (WALNUTS: Bou-Rabee, Carpenter, Kleppe & Liu 2025): see `kernels.halving`. `acceptance_rate` is then the mean
+    probability of accepting each stride made without halvings, by which ε is learned, and `cut_short` says whether
     the trajectory ended before a stride that does not lead back. `n_steps` counts leapfrogs of size ε.
 
     Args:
