@@ -83,7 +83,9 @@ def test_a_killed_run_goes_on_in_another_process_in_other_chunks(tmp_path, envir
     np.testing.assert_array_equal(draws(path), expected)
 
 
-@pytest.mark.parametrize(("signum", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, -signal.SIGTERM)])
+@pytest.mark.parametrize(
+    ("signum", "status"), [(signal.SIGINT, 130), pytest.param(signal.SIGTERM, -signal.SIGTERM, marks=pytest.mark.long)]
+)
 def test_a_stopped_run_keeps_its_draws_and_says_how_to_go_on(tmp_path, environment, expected, signum, status):
     path = tmp_path / "run.zarr"
     process = begun(path, environment, "posterior", 500, "--draws", "10000000")

@@ -197,9 +197,7 @@ SAMPLERS, UNADJUSTED, PLANS = samplers(), unadjusted(), plans()
 
 IN_FLOAT32 = (
     "gad-mala",
-    "gad-user-asymmetric",
     "am",
-    "mixture-independence",
     "nuts",
     "psgld",
 )
@@ -213,9 +211,13 @@ VARIANTS = (
     "gad-mala-diagonal",
     "gad-mala-exact",
     "gad-multiscale",
+    "gad-rwm-diagonal",
     "gad-trajectory",
     "gad-user",
+    "haario-scaled",
+    "hmc-jittered",
     "hmc-proportional",
+    "independence-and-local",
     "independence-student",
     "nuts-halving",
     "reprojected-haario",

@@ -185,6 +185,7 @@ def test_a_planted_bug_does_not_learn():
     assert not misfit(problem, tree) < 4
 
 
+@pytest.mark.long
 def test_moments_of_a_whole_run():
     """Means and variances of the 2-D Gaussian, 16 pooled chains, thresholds of 5 standard errors.
 

@@ -33,6 +33,7 @@ def test_what_stands_alone_is_all_evaluated():
     assert total.var() / 5 == pytest.approx(1, abs=8 * (2 / 10_000) ** 0.5)
 
 
+@pytest.mark.long
 def test_growth(monkeypatch):
     """Of what can be learned of any size, and of what is not tried above some."""
     low_rank = "gad, MALA with a low-rank factor"

@@ -228,6 +228,7 @@ def test_refusals(arguments, words):
     assert all(word in result.stderr for word in words)
 
 
+@pytest.mark.long
 def test_side_by_side(tmp_path):
     """Two programs on a small target, and their rows."""
     names = ["--peer", "gadabout", "--peer", "blackjax"]

@@ -74,7 +74,7 @@ def test_a_first_factor_of_one_straight_path_is_finite():
     assert jnp.isfinite(landing.positions).all()
 
 
-@pytest.mark.parametrize("x64", [True, False], ids=["float64", "float32"])
+@pytest.mark.parametrize("x64", [pytest.param(True, marks=pytest.mark.long), False], ids=["float64", "float32"])
 def test_the_default_plan_learns_a_regression_in_raw_units_in_a_few_iterations(x64):
     """Widths from 1e-3 to 1e3 and a start a thousand deviations off: means and variances within 5 standard errors.
 
@@ -117,7 +117,7 @@ def test_operations_are_counted():
     assert 300 <= gradient(lambda x: jnp.sum(jnp.exp(x))) < 600
 
 
-@pytest.mark.parametrize(("density", "dense"), [(dear, True), (cheap, False)])
+@pytest.mark.parametrize(("density", "dense"), [pytest.param(dear, True, marks=pytest.mark.long), (cheap, False)])
 def test_many_coordinates_get_the_factor_that_their_gradient_is_worth(density, dense, tmp_path):
     """The same kind once a stored run goes on, in the same draws: its progress fits what the checkpoint holds."""
     rows = jax.random.normal(jax.random.key(0), (2 * WIDE, WIDE)) + 0.3

@@ -33,11 +33,12 @@ def alone():
     return draws(None, **ALONE)
 
 
-@pytest.mark.parametrize("devices", [2, 4])
+@pytest.mark.parametrize("devices", [pytest.param(2, marks=pytest.mark.long), 4])
 def test_chains_that_learn_alone_have_the_same_bits_over_any_number_of_devices(alone, devices):
     np.testing.assert_array_equal(draws(devices, **ALONE), alone)
 
 
+@pytest.mark.long
 def test_other_blocks_round_otherwise(alone):
     """The planted difference: what the test before compares is not equal by itself.
 
@@ -57,7 +58,9 @@ def test_chains_that_learn_together_have_the_same_bits_in_equal_blocks():
     np.testing.assert_array_equal(four, one)
 
 
-@pytest.mark.parametrize("sampler", [gad.gad_mala(), gad.default()], ids=["gad-mala", "default"])
+@pytest.mark.parametrize(
+    "sampler", [gad.gad_mala(), pytest.param(gad.default(), marks=pytest.mark.long)], ids=["gad-mala", "default"]
+)
 def test_chains_that_learn_together_agree_to_rounding(sampler):
     one, four = (draws(devices, "warmup_posterior", sampler=sampler, num_warmup=100) for devices in (None, 4))
     np.testing.assert_allclose(four[:, :50], one[:, :50], rtol=1e-10, atol=1e-10)

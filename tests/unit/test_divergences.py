@@ -45,6 +45,7 @@ def test_tails_whose_trajectories_are_cut_short_are_named():
     assert cut_short(posterior, {}, ["y", "x"]) == []
 
 
+@pytest.mark.long
 @pytest.mark.filterwarnings("ignore::UserWarning")
 def test_a_banana_says_that_its_tails_are_uncertain(monkeypatch):
     """Where more parts are tried for certain or not at all; a Gaussian's trajectories are not cut short."""

@@ -82,6 +82,7 @@ def test_the_default_with_little_to_learn_from(arguments, num_chains):
     assert not {"chains-disagree", "no-move"} & {finding["kind"] for finding in tree.attrs["findings"]}
 
 
+@pytest.mark.long
 @pytest.mark.filterwarnings("ignore:.*(nonfinite|diverging)")
 def test_what_is_recorded_does_not_change_what_the_default_chooses():
     """The density has a cliff, at which trajectories diverge, so that there is something to be judged by.

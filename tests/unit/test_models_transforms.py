@@ -92,6 +92,7 @@ def test_blocks_of_constrained_variables_have_the_same_law():
         assert abs(values.mean() - exact) < 5 * array_stats.mcse(values, chain_axis=0, draw_axis=1, method="mean")
 
 
+@pytest.mark.long
 def test_blocks_are_the_same_by_name_and_by_number():
     by_name = gad.cycle(gad.block(gad.mala(), ["p", "tau"]), gad.block(gad.block(gad.rwm(), ["a"]), ["w", "a"]))
     by_number = gad.cycle(gad.block(gad.mala(), [3, 4, 2]), gad.block(gad.block(gad.rwm(), [2]), [0, 1, 9]))
@@ -202,7 +203,7 @@ def test_without_numpyro_transforms_say_what_to_install(monkeypatch):
         model()
 
 
-@pytest.mark.parametrize("x64", [False, True], ids=["float32", "float64"])
+@pytest.mark.parametrize("x64", [False, pytest.param(True, marks=pytest.mark.long)], ids=["float32", "float64"])
 def test_both_precisions_and_far_starts(x64):
     with jax.enable_x64(x64):
         tree = gad.sample(model(), INIT | {"tau": 1e-30 if x64 else 1e-20}, **SHORT)

@@ -53,6 +53,7 @@ def test_no_scout_stands_elsewhere_where_there_is_one_mode():
     assert not look_round(target, scouts.starts, chains, gad.factors.Diagonal(jnp.ones(N))).elsewhere.any()
 
 
+@pytest.mark.long
 @pytest.mark.filterwarnings("ignore")
 def test_the_default_begins_in_both_modes_unless_it_is_told_where_to_start():
     start = lambda key: jax.random.uniform(key, (N,), float, -2, 2)

@@ -189,7 +189,7 @@ def two_modes(x):
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
-@pytest.mark.parametrize("count", [7, 9, 11])
+@pytest.mark.parametrize("count", [7, *(pytest.param(n, marks=pytest.mark.long) for n in (9, 11))])
 def test_starts_that_were_drawn_are_still_so_after_a_kill_before_the_descent(tmp_path, monkeypatch, count):
     """Other modes are looked for from such starts alone; both modes must be found again, on the same bits."""
     settings = {"num_chains": 4, "num_warmup": 60, "num_draws": 50, "progress": False}

@@ -53,8 +53,8 @@ def nuts(
         warmup_max_depth: the same in warm-up, if it is to differ.
         step_size: initial ε; 0.1 n^(-1/4) by default.
         halvings: how often the steps of a stride may be halved along which the energy changes too much (for certain by
-            more than 1.5 nats, never by less than 0.5), up to 20; ε is then learned from the strides made without; 0 for
-            plain NUTS.
+            more than 1.5 nats, never by less than 0.5), up to 20; ε is then learned from the strides made without; 0
+            for plain NUTS.
         with_gradients: whether the metric is fitted to the gradients at the draws as well (`GeometricMean`): where
             scales differ from place to place, it has those at which most steps are made, not the largest.
 
