@@ -8,6 +8,7 @@ from pathlib import Path
 import jax
 import pytest
 
+from gadabout.driver import kept
 from gadabout.driver.programs import forget
 
 jax.config.update("jax_enable_x64", True)
@@ -59,6 +60,13 @@ def quick_to_compile(request):
     jax.config.update("jax_disable_most_optimizations", quick)
     yield
     jax.config.update("jax_disable_most_optimizations", False)
+
+
+@pytest.fixture(autouse=True)
+def _nothing_kept():
+    """Commands that are run in this process have programs kept, which know nothing of bugs that a test plants."""
+    yield
+    kept._folder = None
 
 
 MAPPINGS = Path("/proc/self/maps")

@@ -35,7 +35,7 @@ from gadabout.algorithms import (
 )
 from gadabout.api import RunStopped, from_blackjax, posterior_predictive, predictive, resume, sample, to_blackjax
 from gadabout.diagnostics import diagnose
-from gadabout.driver import CheckpointError, Until
+from gadabout.driver import CheckpointError, Until, keep_programs
 from gadabout.factors import AbstractFactor
 from gadabout.findings import DiagnosticWarning
 from gadabout.kernels import AbstractKernel
@@ -86,6 +86,7 @@ __all__ = [
     "haario_scaled",
     "hmc",
     "independence",
+    "keep_programs",
     "kernels",
     "mala",
     "metropolis_hastings",

@@ -80,7 +80,7 @@ def test_the_first_programs_of_a_run_are_foreseen(monkeypatch):
     density = lambda x: -0.5 * jnp.sum(x**2)
     plan = gad.default(move="split-hmc")
     gad.sample(density, jnp.zeros(3), sampler=plan, num_warmup=60, num_draws=200, progress=False)
-    assert sorted(lowered) == ["_advance", "_advance", "land", "send_out"]
+    assert sorted(lowered) == ["_advance", "_advance", "_keys_of_chains", "_search", "land", "send_out"]
 
 
 def test_what_was_told_before_is_known_until_programs_are_forgotten():

@@ -105,10 +105,13 @@ def main(asked: str) -> None:
     wanted = json.loads(asked)
     import warnings
 
-    from gadabout import targets
+    from gadabout import keep_programs, targets
     from gadabout.benchmarks.peer_samplers import PEERS
+    from gadabout.benchmarks.peers import OURS
 
     warnings.simplefilter("ignore")
+    if wanted["peer"].startswith(OURS):
+        keep_programs()  # as the command line does
     with targets.precision(wanted["target"]):
         model, peer = targets.model(wanted["target"], wanted["data_home"]), PEERS[wanted["peer"]]
         drawn, _ = peer.prepare(model, wanted["chains"], wanted["draws"])(wanted["seed"])

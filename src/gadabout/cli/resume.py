@@ -53,9 +53,10 @@ def resume(
         raise CliError(str(error)) from error
     jax.config.update("jax_enable_x64", manifest.float_type == "float64")
     import gadabout
-    from gadabout.cli.running import Wanted, ended
+    from gadabout.cli.running import Wanted, ended, keep_programs
     from gadabout.cli.targets import resolve
 
+    keep_programs()
     origin = manifest.model["origin"]
     name = target or origin.get("target")
     if name is None:

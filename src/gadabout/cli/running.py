@@ -3,6 +3,7 @@
 import sys
 import warnings
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -21,6 +22,14 @@ class Wanted(NamedTuple):
     plot: Path | None
     progress: bool
     quiet: bool
+
+
+def keep_programs() -> None:
+    """Has compiled programs kept for the commands that come, where there is a folder for them."""
+    import gadabout
+
+    with suppress(OSError):
+        gadabout.keep_programs()
 
 
 def ended(run: Callable[..., Any], name: str, wanted: Wanted) -> None:

@@ -5,6 +5,7 @@ from gadabout.driver.checkpoint import Account, Checkpoint, CheckpointError, Cur
 from gadabout.driver.ending import Completed, Ending, Failed, Interrupted, Satisfied
 from gadabout.driver.engine import Engine
 from gadabout.driver.interrupt import deferred_interrupt
+from gadabout.driver.kept import keep_programs
 from gadabout.driver.loop import CHAINS, POSITION
 from gadabout.driver.notebook import NotebookProgress, display
 from gadabout.driver.pipeline import Settings
@@ -42,6 +43,7 @@ __all__ = [
     "check_memory",
     "deferred_interrupt",
     "display",
+    "keep_programs",
     "log_densities",
     "processes",
 ]

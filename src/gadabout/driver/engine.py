@@ -221,6 +221,8 @@ class Engine(Services):
             return
         try:
             for stage in stages[:first]:
+                if isinstance(stage, Search):
+                    self.search_ahead()
                 if isinstance(stage, Descend) and self.learned is None:
                     self.descend_ahead(stage.factor)
             self._compiling(first, jax.tree.map(blank, Skeleton(self).progress_of(first)))

@@ -1,6 +1,7 @@
 """How the programs of a run are compiled."""
 
 import functools
+import inspect
 import os
 import time
 import warnings
@@ -16,6 +17,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
 from jax.stages import Lowered
+
+from gadabout.driver import kept
+from gadabout.driver.kept import form_of
 
 QUICK = {"xla_backend_optimization_level": 1, "xla_cpu_prefer_vector_width": 512}
 """On a CPU, LLVM's first level takes half the time of its third, and most programs run as fast: their loops are XLA's.
@@ -56,7 +60,10 @@ class Program:
         if any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves((arguments, named))):
             return self.function(*arguments, **named)  # a part of another program, or of one that is only traced
         with _donating(self.donates):
-            arrays, told = self._compiled(*_parted(arguments, named))
+            *arrays, rest = _parted(arguments, named)
+            if (kept_one := self._from_folder(arguments, named)) is not None:
+                return kept_one(*arrays)
+            arrays, told = self._compiled(*arrays, rest)
         return _joined(arrays, told.rest)
 
     def lower(self, *arguments: Any, **named: Any) -> Any:
@@ -64,14 +71,39 @@ class Program:
         with _donating(self.donates):
             return self._compiled.lower(*_parted(arguments, named))
 
-    def ahead(self, *arguments: Any) -> Future:
+    def ahead(self, *arguments: Any, **named: Any) -> Future:
         """Traces here, and compiles in another thread, what a call with arguments like these will run (see `ready`).
 
-        Where the same was asked before, that is what is returned.
+        Where the same was asked before, that is what is returned. What an earlier process kept is not traced.
         """
-        compile_it = lambda: _compilers().submit(_compile, self.lower(*arguments))
+
+        def compile_it():
+            known = self._kept(arguments, named) if kept.keeps() else None
+            return _compilers().submit(_compile, *(known or (self.lower(*arguments, **named),)))
+
         good = lambda before: not (before.cancelled() or (before.done() and before.exception()))
-        return _kept(_compiling, form_of((self, self._compiled, *arguments)), compile_it, good)
+        return _kept(_compiling, form_of((self, self._compiled, kept.keeps(), arguments, named)), compile_it, good)
+
+    def _from_folder(self, arguments: tuple, named: dict[str, Any]) -> Callable | None:
+        """The program as it is kept for other processes, if it is; else JAX has it."""
+        if not kept.keeps():
+            return None
+        asked = self.ahead(*arguments, **named)
+        ready([asked])
+        return asked.result()
+
+    def _kept(self, arguments: tuple, named: dict[str, Any]) -> tuple[Lowered, Any] | None:
+        name = kept.name_of((self.function, self.donates, self._wants_options), (arguments, named))
+        if name is None:
+            return None
+        *arrays, rest = _parted(arguments, named)
+
+        def parted(first, others):
+            result = self._of_arrays(first, others, rest)
+            return _arrays_of(result)[0], jax.tree.map(lambda leaf: ... if eqx.is_array(leaf) else leaf, result)
+
+        with _donating(self.donates):
+            return kept.lowered(name, parted, tuple(arrays), **self._options(self._wants_options))
 
     @functools.cached_property
     def optimised(self) -> "Program":
@@ -79,20 +111,31 @@ class Program:
         return Program(self.function, self.donates, quick=False)
 
     @property
-    def _compiled(self) -> Any:
+    def _wants_options(self) -> bool:
+        """Whether it is compiled with options of the compiler."""
         plain = jax.default_backend() != "cpu" or jax.config.read("jax_disable_most_optimizations")
-        return self._either(self.quick and not plain)
+        return self.quick and not plain
+
+    def _options(self, quick: bool) -> dict[str, Any]:
+        return {"donate_argnums": 1 if self.donates else (), "compiler_options": QUICK if quick else None}
+
+    def _of_arrays(self, first: tuple, others: tuple, rest: tuple) -> Any:
+        """The function of the arrays of its arguments and the rest of them."""
+        arguments, named = _joined(first, rest[0]), _joined(others, rest[1])
+        return self.function(*arguments, *named[0], **named[1])
+
+    @property
+    def _compiled(self) -> Any:
+        return self._either(self._wants_options)
 
     @functools.cache  # noqa: B019  (programs live as long as the module that they are in)
     def _either(self, quick: bool) -> Any:
         def parted(first, others, rest):
-            arguments, named = _joined(first, rest[0]), _joined(others, rest[1])
-            arrays, told = _arrays_of(self.function(*arguments, *named[0], **named[1]))
+            arrays, told = _arrays_of(self._of_arrays(first, others, rest))
             return arrays, Told(told)
 
         parted.__name__ = self.function.__name__
-        donated = 1 if self.donates else ()
-        return jax.jit(parted, static_argnums=2, donate_argnums=donated, compiler_options=QUICK if quick else None)
+        return jax.jit(parted, static_argnums=2, **self._options(quick))
 
 
 class Told(eqx.Module):
@@ -131,9 +174,17 @@ def _donating(donates: bool) -> Iterator[None]:
         yield
 
 
-def _compile(lowered: Any) -> None:
-    """Compiles what was traced; JAX keeps it, and nobody else."""
-    lowered.compile()
+def _compile(lowered: Lowered, form: Any = None) -> Callable | None:
+    """Compiles what was traced: JAX has it, and nobody else.
+
+    But for a program that is kept for other processes, which is returned; `form` is its result's, with ... for arrays.
+    """
+    compiled = lowered.compile()
+    if form is None:
+        return None
+    leaves, structure = jax.tree.flatten(form)
+    filled = lambda arrays: (other if array is None else array for array, other in zip(arrays, leaves, strict=True))
+    return lambda *arrays: structure.unflatten(filled(compiled(*arrays)))
 
 
 def forget() -> None:
@@ -142,6 +193,7 @@ def forget() -> None:
     _shapes.clear()
     _compiling.clear()
     _told.clear()
+    kept.forget()
 
 
 def told_before(*kind: Any) -> bool:
@@ -176,14 +228,6 @@ def _lowered(function: Callable, *arguments: Any) -> Lowered:
     return compiled.lower(*arguments).lowered
 
 
-def form_of(tree: Any) -> Any:
-    """What programs are compiled for: a tree's structure, its arrays' types and devices, all else in it as it is."""
-    leaves, structure = jax.tree.flatten(tree)
-    more = lambda leaf: (bool(getattr(leaf, "weak_type", False)), getattr(leaf, "sharding", None))
-    form = ((leaf.shape, leaf.dtype, *more(leaf)) if hasattr(leaf, "dtype") else (type(leaf), leaf) for leaf in leaves)
-    return structure, tuple(form), jax.config.read("jax_enable_x64")
-
-
 def blank(spec: jax.ShapeDtypeStruct) -> jax.Array:
     """An array of a shape and type: programs that are compiled for it serve those whose values are known later."""
     if jnp.issubdtype(spec.dtype, jax.dtypes.prng_key):
@@ -199,7 +243,13 @@ def shapes_of(function: Callable, *arguments: Any) -> Any:
 
     The function must be one that lives as long as its module.
     """
-    return _kept(_shapes, form_of((function, *arguments)), lambda: eqx.filter_eval_shape(function, *arguments))
+
+    def shapes():
+        found = eqx.filter_eval_shape(function, *arguments)
+        return kept.strong(found) if kept.keeps() else found
+
+    known = form_of((function, kept.keeps(), *arguments))
+    return _kept(_shapes, known, lambda: kept.recalled((inspect.unwrap(function),), arguments, shapes))
 
 
 def _kept(store: dict, form: Any, make: Callable[[], Any], good: Callable[[Any], bool] = lambda found: True) -> Any:

@@ -43,16 +43,25 @@ def find_start(
         ValueError: if it cannot be evaluated or differentiated, or is not finite after `tries` tries; the message
             names the leaf, and whether the value, the gradient or the second derivative failed.
     """
-    propose, tries, layout = starts
+    layout = starts.layout
     shapes = ", ".join(f"{name}: {shape}" for name, shape in zip(layout.names, layout.shapes, strict=True))
     try:
-        found = _search(target, propose, jnp.asarray(tries), num_chains, order, key)
+        found = _search(*_asked(target, starts, num_chains, order, key))
     except LogDensityError:
         raise
     except Exception as error:
         raise _explained(error, target, layout.dim, order, f"a position with {shapes}") from error
     _check(found, layout, order)
     return found.x
+
+
+def find_start_ahead(target: Target, starts: Starts, num_chains: int, order: int, key: Key[Array, ""]) -> None:
+    """Has what `find_start` runs compiled in another thread."""
+    _search.ahead(*_asked(target, starts, num_chains, order, key))
+
+
+def _asked(target: Target, starts: Starts, num_chains: int, order: int, key: Key[Array, ""]) -> tuple:
+    return target, starts.propose, jnp.asarray(starts.tries), num_chains, order, key
 
 
 def check_density(target: Target, n: int) -> None:

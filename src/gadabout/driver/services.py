@@ -14,7 +14,7 @@ from gadabout.driver import aside, loop, processes, room
 from gadabout.driver.pipeline import Pipeline, Segment, Settings
 from gadabout.driver.programs import operations, program, shapes_of
 from gadabout.driver.records import Records
-from gadabout.driver.search import Starts, find_start
+from gadabout.driver.search import Starts, find_start, find_start_ahead
 from gadabout.factors import FactorChoice, FactorKind, isotropic, kind_for
 from gadabout.factors.kinds import MANY
 from gadabout.sampler import Learned, Sampler
@@ -83,14 +83,24 @@ class Services:
 
     def search(self, warm: Warm) -> Warm:
         """The warm state with places to start, where the log density and its derivatives are finite."""
-        order, chains = max(self.kernels.derivatives), self.settings.num_chains
-        positions = find_start(self.target, self.starts, chains, order, self.start_key)
+        positions = find_start(*self._wanted_start)
         if self.records.select(loop.POSITION, False):  # known by now; a plan may compile what draws much later
             kept = jax.ShapeDtypeStruct(positions.shape, positions.dtype)
             self.records.check_memory({loop.POSITION: kept}, self.num_draws, "num_draws")
         if self.records.sink.durable:
             processes.in_step(self.settings.mesh, lambda: self._register(positions))
         return replace(warm, positions=positions)
+
+    def search_ahead(self) -> None:
+        """Has what `search` and `first` will run compiled in other threads."""
+        _keys_of_chains.ahead(self.stream, self.settings.num_chains)
+        find_start_ahead(*self._wanted_start)
+
+    @property
+    def _wanted_start(self) -> tuple:
+        """What is asked of a search for starts."""
+        order = max(self.kernels.derivatives)
+        return self.target, self.starts, self.settings.num_chains, order, self.start_key
 
     def _register(self, positions: Float[Array, "chains n"]) -> None:
         """Tells a sink where chains start, and what the run needs."""

@@ -1,0 +1,315 @@
+"""What earlier processes compiled and traced, found again by all that it was made from.
+
+JAX's own cache keeps what XLA makes of a lowered program: whoever asks it has traced and lowered that program, which is
+most of what a new process waits for. Here a program's name is a digest of what it is traced from: its function, the
+settings and shapes in its arguments, the log density, by the text that JAX lowers it to with its gradient and one
+product of its Hessian, the files of this package as they were last written, the versions below it and
+JAX's options. What cannot be told in that
+way, such as a function of the user's own within a sampler, a log density that calls the host, or chains over several
+devices, is not kept. What is kept is lowered and not yet compiled (`jax.export`); JAX's cache has the rest.
+"""
+
+import hashlib
+import io
+import os
+import pickle
+import sys
+import zlib
+from collections.abc import Callable
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+from types import FunctionType
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import export
+from jax.sharding import Mesh
+from jaxlib.version import __version__ as jaxlib_version
+
+from gadabout.files import whole_file
+from gadabout.target import Target
+
+PACKAGE = Path(__file__).parents[1]
+TOLD = frozenset({"builtins", "collections", "equinox", "functools", "gadabout", "jax", "jaxlib", "jaxtyping",
+                  "ml_dtypes", "numpy", "operator", "pathlib", "types", "typing"})  # fmt: skip
+"""packages whose versions, or whose source, are a part of each name: their functions and types go by their own names"""
+MOST_BYTES = 2**29
+"""that a folder holds; what was not asked for longest goes first"""
+
+_folder: Path | None = None
+
+
+class Unnameable(Exception):
+    """Something is in a program that no digest can tell."""
+
+
+def keep_programs(folder: str | os.PathLike | None = None) -> Path:
+    """Keeps compiled programs in a folder, and takes from it what other processes have left there.
+
+    A process that samples what another has sampled before, a model of the same log density and shapes, then neither
+    traces nor compiles the programs of its run. JAX's own compilation cache is put there too, unless it is somewhere
+    already: it has what is compiled besides. What is kept is code: name a folder that you alone can write to.
+
+    Args:
+        folder: made if need be; that of the variable JAX_COMPILATION_CACHE_DIR, or the user's cache, by default.
+
+    Returns:
+        The folder.
+
+    Raises:
+        OSError: if there can be no such folder.
+    """
+    global _folder
+    configured = jax.config.jax_compilation_cache_dir
+    path = Path(folder or configured or user_folder()).expanduser()
+    (path / "gadabout").mkdir(parents=True, exist_ok=True, mode=0o700)
+    if configured is None:
+        jax.config.update("jax_compilation_cache_dir", str(path))
+        jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)
+    _folder = path / "gadabout"
+    return path
+
+
+def user_folder() -> Path:
+    """Where programs are kept if nobody says where: $XDG_CACHE_HOME/gadabout/programs, ~/.cache for the variable."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "gadabout" / "programs"
+
+
+def keeps() -> bool:
+    """Whether programs are kept: `keep_programs` was called, JAX may keep its own, and the run is of one process."""
+    return _folder is not None and jax.config.jax_enable_compilation_cache and jax.process_count() == 1
+
+
+def forget() -> None:
+    """Forgets what log densities were lowered to: functions they call may be others now."""
+    _prints.clear()
+
+
+def name_of(kind: tuple, arguments: Any) -> str | None:
+    """The name of what a function makes of arguments, arrays by their shapes; None where there can be none."""
+    printed = lambda node: Print(print_of(node)) if isinstance(node, Target) else node
+    digest = hashlib.sha256(_surroundings())
+    try:
+        tree = jax.tree.map(printed, arguments, is_leaf=lambda node: isinstance(node, Target))
+        _Contents(digest).tell((kind, tree))
+    except Exception:  # whatever an object of somebody else's says when it is pickled
+        return None
+    return digest.hexdigest()
+
+
+def lowered(name: str, parted: Callable, arrays: tuple, **options: Any) -> tuple[jax.stages.Lowered, Any] | None:
+    """A program of arrays that is known under a name, traced only where it is not kept, and what else it returns.
+
+    Compiling it asks JAX's cache. None where it cannot be kept, such as one with effects.
+
+    Args:
+        name: of `name_of`.
+        parted: a function of arrays that returns arrays and what else there is.
+        arrays: what it is called with.
+        options: of `jax.jit`.
+    """
+    try:
+        packed, told = recall(name) or remember(name, _exported(parted, arrays))
+        return jax.jit(export.deserialize(bytearray(packed)).call, **options).lower(*arrays), told
+    except Exception:
+        return None
+
+
+def _exported(parted: Callable, arrays: tuple) -> tuple[bytes, Any]:
+    """A program as bytes that JAX reads, and what it returns besides arrays."""
+    told = []
+
+    def alone(*arrays):
+        found, rest = parted(*arrays)
+        told.append(rest)
+        return found
+
+    alone.__name__ = parted.__name__
+    packed = export.export(jax.jit(alone))(*arrays).serialize()
+    return bytes(packed), told[0]
+
+
+def recall(name: str) -> Any:
+    """What is kept under a name; None where nothing is, or nothing that can be read."""
+    assert _folder is not None
+    path = _folder / name
+    try:
+        kept = pickle.loads(zlib.decompress(path.read_bytes()))
+        os.utime(path)
+    except Exception:
+        return None
+    return kept
+
+
+def remember[T](name: str, value: T) -> T:
+    """Keeps a value under a name, if it can be pickled and there is room for it, and returns it."""
+    assert _folder is not None
+    with suppress(Exception):
+        packed = zlib.compress(pickle.dumps(value), 1)
+        with whole_file(_folder / name) as partial:
+            partial.write_bytes(packed)
+        _make_room(_folder)
+    return value
+
+
+def recalled(kind: tuple, arguments: Any, make: Callable[[], Any]) -> Any:
+    """What `make` makes of arguments, shapes or numbers; it is not called where another process has done so."""
+    name = name_of(kind, arguments) if keeps() else None
+    if name is None:
+        return make()
+    return (recall(name) or remember(name, (make(),)))[0]
+
+
+def strong(shapes: Any) -> Any:
+    """Shapes of arrays whose types are none the weaker for coming from a number of Python's, as of programs here."""
+    return jax.tree.map(
+        lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype) if isinstance(leaf, jax.ShapeDtypeStruct) else leaf,
+        shapes,
+    )
+
+
+def _make_room(folder: Path) -> None:
+    files = sorted(((each.stat(), each) for each in folder.iterdir()), key=lambda pair: pair[0].st_mtime)
+    beyond = sum(stat.st_size for stat, _ in files) - MOST_BYTES
+    for stat, path in files:
+        if beyond <= 0:
+            return
+        path.unlink(missing_ok=True)
+        beyond -= stat.st_size
+
+
+class Print(eqx.Module):
+    """What stands for a target in a name."""
+
+    digest: str = eqx.field(static=True)
+
+
+def print_of(target: Target) -> str:
+    """The digest of a log density: of what JAX lowers it, its gradient and a product of its Hessian to.
+
+    Of two positions at once, as runs ask for it. Raises Unnameable for one that calls the host.
+    """
+    leaves, structure = jax.tree.flatten(target)
+    types = tuple((leaf.shape, leaf.dtype) if hasattr(leaf, "dtype") else leaf for leaf in leaves)
+    form = structure, types, jnp.result_type(float)
+    if form not in _prints:
+        if len(_prints) >= MOST_PRINTS:
+            _prints.clear()
+        _prints[form] = _printed(target)
+    if (found := _prints[form]) is None:
+        raise Unnameable("a log density that calls the host")
+    return found
+
+
+MOST_PRINTS = 64
+_prints: dict[Any, str | None] = {}
+
+
+def _printed(target: Target) -> str | None:
+    if target.layout is None:
+        raise Unnameable("a log density of positions whose form nobody tells")
+    x = jax.ShapeDtypeStruct((2, target.layout.dim), jnp.result_type(float))
+    told = [_text(function, target, x) for function in (_values, _gradients)]
+    for function in (_forward_curvatures, _backward_curvatures):
+        try:
+            told.append(_text(function, target, x))
+        except Exception:  # a log density with a rule of its own for gradients may have none for these
+            told.append("")
+    text = "|".join(told)
+    if "callback" in text:
+        return None
+    digest = hashlib.sha256(text.encode())
+    _Contents(digest).tell((target.layout, target.data, target.num_rows))
+    return digest.hexdigest()
+
+
+def _values(target: Target, x: Any) -> Any:
+    return target.log_density(x)
+
+
+def _gradients(target: Target, x: Any) -> Any:
+    return target.at(x, 1)
+
+
+def _forward_curvatures(target: Target, x: Any) -> Any:
+    return jax.jvp(lambda x: target.at(x, 2).grad, (x,), (jnp.ones_like(x),))
+
+
+def _backward_curvatures(target: Target, x: Any) -> Any:
+    return jax.vjp(lambda x: target.at(x, 2).grad, x)[1](jnp.ones_like(x))
+
+
+def _text(function: Callable, target: Target, x: Any) -> str:
+    """What JAX lowers a function of a target and several positions to, all constants in it."""
+    arrays, rest = eqx.partition(target, eqx.is_array)
+    together = lambda arrays, x: jax.vmap(lambda x: function(eqx.combine(arrays, rest), x))(x)
+    return jax.jit(together).lower(arrays, x).as_text()
+
+
+class _Contents(pickle.Pickler):
+    """Adds to a digest what objects are made of: no identity, nothing that another process would say otherwise."""
+
+    def __init__(self, digest: Any):
+        self.bytes = io.BytesIO()
+        super().__init__(self.bytes)
+        self.fast, self.digest = True, digest
+
+    def tell(self, tree: Any) -> None:
+        """Adds a tree, of whose arrays the types count alone."""
+        leaves, structure = jax.tree.flatten(tree)
+        self.dump(([_type_of(leaf) for leaf in leaves], structure))
+        self.digest.update(self.bytes.getvalue())
+
+    def reducer_override(self, obj):
+        named = isinstance(obj, type | FunctionType)
+        module = getattr(obj if named else type(obj), "__module__", None) or ""
+        if module.partition(".")[0] not in TOLD:
+            raise Unnameable(f"{obj!r} of {module}")
+        if not isinstance(obj, FunctionType) or obj is _found(module, obj.__qualname__):
+            return NotImplemented
+        closed = tuple(cell.cell_contents for cell in obj.__closure__ or ())
+        place = module, obj.__qualname__, obj.__code__.co_firstlineno
+        return tuple, ((place, closed, obj.__defaults__, obj.__kwdefaults__),)
+
+
+def _found(module: str, name: str) -> Any:
+    """What a module has under a name of its own; None where there is nothing."""
+    found: Any = sys.modules.get(module)
+    for part in name.split("."):
+        found = getattr(found, part, None)
+    return found
+
+
+def _type_of(leaf: Any) -> Any:
+    """Of an array the type; what is none, as it is."""
+    if isinstance(leaf, Mesh) or (isinstance(leaf, jax.Array) and leaf.devices() != set(jax.devices()[:1])):
+        raise Unnameable("another device than the first")
+    if not hasattr(leaf, "dtype"):
+        return leaf
+    return leaf.shape, str(leaf.dtype), bool(getattr(leaf, "weak_type", False))
+
+
+def form_of(tree: Any) -> Any:
+    """What programs are compiled for: a tree's structure, its arrays' types and devices, all else in it as it is."""
+    leaves, structure = jax.tree.flatten(tree)
+    more = lambda leaf: (bool(getattr(leaf, "weak_type", False)), getattr(leaf, "sharding", None))
+    form = ((leaf.shape, leaf.dtype, *more(leaf)) if hasattr(leaf, "dtype") else (type(leaf), leaf) for leaf in leaves)
+    return structure, tuple(form), jax.config.read("jax_enable_x64")
+
+
+def _surroundings() -> bytes:
+    """JAX's options, and what stays the same in a process."""
+    options = {name: value for name, value in jax.config.values.items() if "cache" not in name}
+    return repr((_fixed(), sorted(options.items()), os.environ.get("XLA_FLAGS"))).encode()
+
+
+@cache
+def _fixed() -> tuple:
+    """This package's files, the versions of what it calls, and for what kind of device programs are lowered."""
+    files = [(str(path), (told := path.stat()).st_size, told.st_mtime_ns) for path in sorted(PACKAGE.rglob("*.py"))]
+    versions = jax.__version__, jaxlib_version, eqx.__version__, np.__version__, sys.version
+    return files, versions, jax.default_backend()

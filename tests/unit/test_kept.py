@@ -1,0 +1,165 @@
+"""What other processes lowered is found by what it was made from, and by nothing else.
+
+Another process is played by this one once it has forgotten all programs.
+"""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import gadabout as gad
+from gadabout.driver import kept, loop, programs
+from gadabout.driver.kept import name_of, recalled
+from gadabout.model import Model
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.setattr(kept, "_folder", None)
+    gad.keep_programs(tmp_path)
+    yield tmp_path / "gadabout"
+    programs.forget()
+
+
+def model(scale=1.0, n=3):
+    """A model whose function is another each time."""
+    return Model(lambda x: -0.5 * jnp.sum((x / scale) ** 2), jnp.zeros(n))
+
+
+def drawn(sampler, log_density, **settings):
+    programs.forget()
+    tree = gad.sample(
+        log_density, jnp.zeros(3), sampler=sampler, num_warmup=40, num_draws=60, progress=False, **settings
+    )
+    return tree["posterior"]["x"].values
+
+
+def test_another_process_lowers_nothing_and_makes_the_same_draws(folder, monkeypatch):
+    log_density = lambda: lambda x: -0.5 * jnp.sum(x**2) - jnp.sum(x**4)
+    first = drawn(gad.gad_mala(), log_density())
+    lowered = []
+    monkeypatch.setattr(kept, "_exported", lambda *program: lowered.append(program))
+    monkeypatch.setattr(programs.Program, "lower", lambda *program, **named: lowered.append(program))
+    np.testing.assert_array_equal(drawn(gad.gad_mala(), log_density()), first)
+    assert not lowered
+    monkeypatch.undo()
+    np.testing.assert_array_equal(drawn(gad.gad_mala(), log_density()), first)  # as programs that nobody keeps
+
+
+def test_another_log_density_has_its_own_programs(folder):
+    wide, narrow = (drawn(gad.rwm(), lambda x, s=scale: -0.5 * jnp.sum((x / s) ** 2)) for scale in (1.0, 0.1))
+    assert narrow.std() < 0.5 * wide.std()
+
+
+def name(made=None, sampler=None, positions=None):
+    """The name of the program that starts a run."""
+    made, sampler = made or model(), sampler or gad.gad_mala()
+    warm = loop.Warm(
+        jax.random.split(jax.random.key(0), 2), jnp.uint32(0), jnp.zeros((2, 3)) if positions is None else positions
+    )
+    return name_of((loop.start.function,), (sampler, made.target, warm, True))
+
+
+def test_what_is_made_again_has_the_same_name(folder):
+    assert name() == name() is not None
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        lambda: name(model(scale=2.0)),
+        lambda: name(Model(lambda x, data: -0.5 * jnp.sum((x / data) ** 2), jnp.zeros(3), data=jnp.ones(()))),
+        lambda: name(Model(lambda x: -0.5 * jnp.sum(x["x"] ** 2), {"x": jnp.zeros(3)})),
+        lambda: name(sampler=gad.gad_mala(variant="exact")),
+        lambda: name(sampler=gad.gad_rwm()),
+        lambda: name(positions=jnp.zeros((2, 3), jnp.float32)),
+        lambda: name(positions=jnp.zeros((4, 3))),
+    ],
+)
+def test_what_is_otherwise_has_another_name(folder, other):
+    assert other() not in (name(), None)
+
+
+def test_a_log_density_is_told_by_its_derivatives_too(folder):
+    """One value, two gradients: the second is a planted bug of a user's own rule."""
+
+    def with_gradient(factor):
+        @jax.custom_jvp
+        def square(x):
+            return -0.5 * jnp.sum(x**2)
+
+        square.defjvp(lambda primals, tangents: (square(*primals), -factor * primals[0] @ tangents[0]))
+        return Model(square, jnp.zeros(3))
+
+    assert len({name(with_gradient(factor)) for factor in (1.0, 2.0)} - {None}) == 2
+
+
+def test_options_of_jax_and_the_source_are_a_part_of_names(folder, monkeypatch):
+    before = name()
+    with jax.default_matmul_precision("float32"):
+        assert name() not in (before, None)
+    assert name() == before
+    monkeypatch.setattr(kept, "_fixed", lambda: ("another source",))
+    assert name() not in (before, None)
+
+
+def test_what_a_function_of_the_package_closes_over_is_a_part_of_names(folder):
+    def told(inner):
+        function = lambda: inner
+        function.__module__ = "gadabout.somewhere"
+        return name_of((function,), ())
+
+    assert told(1.0) == told(1.0) not in (told(2.0), None)
+    assert told(lambda: 0) is None
+
+
+def test_what_cannot_be_told_has_no_name(folder):
+    assert name(sampler=eqx.tree_at(lambda s: s.make_kernel, gad.rwm(), lambda n, learned: None)) is None
+    host = lambda x: jax.pure_callback(
+        lambda x: np.sum(x), jax.ShapeDtypeStruct((), x.dtype), x, vmap_method="sequential"
+    )
+    assert name(Model(host, jnp.zeros(3))) is None
+    assert name(positions=jax.device_put(jnp.zeros((2, 3)), jax.devices()[1])) is None
+
+
+def test_what_has_no_name_runs_as_ever(folder):
+    own = eqx.tree_at(lambda s: s.make_kernel, gad.rwm(), lambda n, learned: gad.rwm().make_kernel(n, learned))
+    log_density = lambda x: -0.5 * jnp.sum(x**2)
+    with_it = drawn(own, log_density)
+    np.testing.assert_array_equal(with_it, drawn(gad.rwm(), log_density))
+
+
+def test_what_cannot_be_read_or_written_is_made_anew(folder, monkeypatch):
+    made = []
+    make = lambda: made.append(1) or len(made)
+    assert [recalled(("kind",), (), make), recalled(("kind",), (), make)] == [1, 1]
+    (file,) = folder.iterdir()
+    file.write_bytes(b"torn")
+    assert [recalled(("kind",), (), make), recalled(("kind",), (), make)] == [2, 2]
+    file.unlink()
+    monkeypatch.setattr(kept, "whole_file", lambda path: (_ for _ in ()).throw(OSError("no space left")))
+    assert recalled(("kind",), (), make) == 3
+    assert not list(folder.iterdir())
+
+
+def test_the_folder_does_not_grow_beyond_its_room(folder, monkeypatch):
+    monkeypatch.setattr(kept, "MOST_BYTES", 2_500)
+    noise = np.random.default_rng(0)
+    for each in "abcd":
+        kept.remember(each, noise.bytes(1_000))
+    assert {path.name for path in folder.iterdir()} == {"c", "d"}
+
+
+def test_programs_are_kept_where_jax_keeps_its_own(tmp_path, monkeypatch):
+    monkeypatch.setattr(kept, "_folder", None)
+    assert gad.keep_programs() == kept.Path(jax.config.jax_compilation_cache_dir)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert kept.user_folder() == tmp_path / "gadabout" / "programs"
+    assert kept.keeps()
+    jax.config.update("jax_enable_compilation_cache", False)
+    try:
+        assert not kept.keeps()
+    finally:
+        jax.config.update("jax_enable_compilation_cache", True)
