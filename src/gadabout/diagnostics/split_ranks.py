@@ -34,24 +34,17 @@ class Judged(NamedTuple):
 def judged_rows(rows: np.ndarray) -> Judged:
     """The figures of each row, of at least 4 draws a chain."""
     halves = split(rows)
-    z = normal_scores(halves)
+    z, folded = normal_scores(halves)
     quantiles = np.quantile(rows, (0.05, 0.95), axis=(1, 2))
     bulk, *tails = (_ess(z), *(_ess(split((rows <= q[:, None, None]).astype(float))) for q in quantiles))
     tail = np.minimum(*(both for both, _ in tails))
     within = np.minimum.reduce([bulk[1], *(own for _, own in tails)])
-    return Judged(bulk[0], tail, within, _rhat_of_both(halves, z))
+    return Judged(bulk[0], tail, within, np.fmax(_rhat(z), _rhat(folded)))
 
 
 def rhat_rows(rows: np.ndarray) -> np.ndarray:
     """R-hat alone, as in `judged_rows`, at a third of the cost."""
-    halves = split(rows)
-    return _rhat_of_both(halves, normal_scores(halves))
-
-
-def _rhat_of_both(halves: np.ndarray, z: np.ndarray) -> np.ndarray:
-    """The larger R-hat of ranks, whose scores are z, and of ranks of distances from the median."""
-    folded = np.abs(halves - np.median(halves, axis=(1, 2), keepdims=True))
-    return np.fmax(_rhat(z), _rhat(normal_scores(folded)))
+    return np.fmax(*map(_rhat, normal_scores(split(rows))))
 
 
 def ess_of_mean(rows: np.ndarray) -> np.ndarray:
@@ -59,22 +52,35 @@ def ess_of_mean(rows: np.ndarray) -> np.ndarray:
     return _ess(split(np.asarray(rows, np.float64)))[0]
 
 
-def normal_scores(rows: np.ndarray) -> np.ndarray:
-    r"""$\Phi^{-1}((r - 3/8)/(S + 1/4))$ with the rank r of each of a row's S draws, a mean rank of equals."""
+def normal_scores(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    r"""$\Phi^{-1}((r - 3/8)/(S + 1/4))$ with the rank r of each of a row's S draws, a mean rank of equals.
+
+    And the same of distances from the row's median, which are sorted by merging both sides of it.
+    """
     from scipy.special import ndtri  # takes a while to import: only where it is used
 
     flat = rows.reshape(len(rows), -1)
     S = flat.shape[1]
-    order = np.argsort(flat, axis=1) + S * np.arange(len(flat))[:, None]
-    ordered = flat.ravel()[order]
-    begins = np.ones(flat.shape, bool)
-    np.not_equal(ordered[:, 1:], ordered[:, :-1], out=begins[:, 1:])
-    first = np.flatnonzero(begins)  # of equals, in all rows
-    equals = np.diff(first, append=flat.size)
     scores = ndtri((np.arange(2 * S - 1) / 2 + 5 / 8) / (S + 1 / 4))  # of all ranks, and of those half-way
-    z = np.empty(flat.size)
-    z[order.ravel()] = np.repeat(scores[2 * (first % S) + equals - 1], equals)
-    return z.reshape(rows.shape)
+    begin = S * np.arange(len(flat))[:, None]
+    order = np.argsort(flat, axis=1) + begin
+    ordered, z, folded = flat.ravel()[order], np.empty(flat.size), np.empty(flat.size)
+    z[order] = _of_ranks(ordered, scores)
+    distances = np.abs(ordered - 0.5 * (ordered[:, [(S - 1) // 2]] + ordered[:, [S // 2]]))
+    outwards = np.argsort(distances, axis=1, kind="stable") + begin
+    folded[order.ravel()[outwards]] = _of_ranks(distances.ravel()[outwards], scores)
+    return z.reshape(rows.shape), folded.reshape(rows.shape)
+
+
+def _of_ranks(ordered: np.ndarray, scores: np.ndarray) -> np.ndarray:
+    """The scores of values in order, shape (k, S), given those of all ranks and of those half-way."""
+    S, begins = ordered.shape[1], np.ones(ordered.shape, bool)
+    np.not_equal(ordered[:, 1:], ordered[:, :-1], out=begins[:, 1:])
+    if begins.all():
+        return np.broadcast_to(scores[::2], ordered.shape)
+    first = np.flatnonzero(begins)  # of equals, in all rows
+    equals = np.diff(first, append=ordered.size)
+    return np.repeat(scores[2 * (first % S) + equals - 1], equals).reshape(ordered.shape)
 
 
 def _rhat(chains: np.ndarray) -> np.ndarray:

@@ -31,9 +31,13 @@ def seen(draws: np.ndarray, stats: Mapping[str, np.ndarray]) -> dict[str, Any]:
 
     `doubt` holds the reasons not to go on with it, in words.
     """
+    return with_rhat(seen_but_rhat(draws, stats), draws)
+
+
+def seen_but_rhat(draws: np.ndarray, stats: Mapping[str, np.ndarray]) -> dict[str, Any]:
+    """The same without R-hat, which takes longest."""
     diverging = float(stats["diverging"].mean()) if "diverging" in stats else 0.0
     rates = stats["acceptance_rate"].mean(0)
-    rhat = float(rhat_of_halves(np.moveaxis(draws, 0, 1)).max())
     doubt = []
     if diverging > 1e-3:
         doubt.append(f"{diverging:.1%} of trajectories diverge")
@@ -43,16 +47,15 @@ def seen(draws: np.ndarray, stats: Mapping[str, np.ndarray]) -> dict[str, Any]:
         )
     elif (stays := longest_stays(draws)).max() > longest_by_chance(rates, len(draws)):
         doubt.append(f"chain {int(np.argmax(stays))} stands still for {stays.max()} iterations")
-    if not rhat <= LARGEST_RHAT:
-        doubt.append(f"R-hat is {rhat:.2f}")
     gradients = float(stats["gradient_evaluations"].mean()) if "gradient_evaluations" in stats else 1.0
-    return {
-        "doubt": doubt,
-        "rhat": rhat,
-        "acceptance": float(rates.mean()),
-        "efficiency": score(draws),
-        "gradients": gradients,
-    }
+    return {"doubt": doubt, "acceptance": float(rates.mean()), "efficiency": score(draws), "gradients": gradients}
+
+
+def with_rhat(evidence: Mapping[str, Any], draws: np.ndarray) -> dict[str, Any]:
+    """The evidence with the largest R-hat of the draws, and the doubt that it gives cause for."""
+    rhat = float(rhat_of_halves(np.moveaxis(draws, 0, 1)).max())
+    disagree = [] if rhat <= LARGEST_RHAT else [f"R-hat is {rhat:.2f}"]
+    return {**evidence, "rhat": rhat, "doubt": evidence["doubt"] + disagree}
 
 
 def slow(stats: Mapping[str, np.ndarray]) -> np.ndarray:

@@ -11,7 +11,15 @@ from gadabout.adaptations.fitted_gaussian import AGREEMENT
 from gadabout.diagnostics import tail_size
 from gadabout.proposals import no_tails
 from gadabout.proposals.scale_mixture import SCALES
-from gadabout.schedule.evidence import best_independence, correlated, seen, slow, stretched, theta_of
+from gadabout.schedule.evidence import (
+    best_independence,
+    correlated,
+    seen_but_rhat,
+    slow,
+    stretched,
+    theta_of,
+    with_rhat,
+)
 from gadabout.schedule.modes import distinct_starts, negligible, others
 from gadabout.schedule.stages import AbstractStage
 
@@ -91,11 +99,11 @@ class Judge(AbstractStage):
         run, theta = progress
         length = self._length(engine)
         run, looked, anew = self._look(engine, run, length)
-        theta, evidence = self._judged(engine, run, theta, *looked)
-        while more := wanted(evidence, looked[0].shape, LONGER * length):
+        theta, evidence, more = self._judged(engine, run, theta, *looked, LONGER * length)
+        while more:
             run, draws, stats = engine.look(self.sampler, run, more)
             looked = jax.tree.map(lambda *parts: np.concatenate(parts), looked, (draws, stats))
-            theta, evidence = self._judged(engine, run, theta, *looked)
+            theta, evidence, more = self._judged(engine, run, theta, *looked, LONGER * length)
         move = decide(evidence) if self.move is None else self.move
         alone = move == "independence" and evidence.get("diagonal", False)
         if move == "sturdy":
@@ -150,13 +158,19 @@ class Judge(AbstractStage):
                 return run, draws, stats
         return with_step(run, 0), *first
 
-    def _judged(self, engine, run, theta, draws, stats):
-        """θ of the best independence moves, as before where chains learned apart, and all that draws say."""
-        evidence = seen(draws, stats)
+    def _judged(self, engine, run, theta, draws, stats, most):
+        """θ of the best independence moves, as before where chains learned apart; what draws say; what more is wanted.
+
+        R-hat takes longest, and is asked only where nothing else has more iterations looked at, of `most` at the most.
+        """
+        evidence = seen_but_rhat(draws, stats)
         if engine.settings.pooled:
             theta, found = best_independence(engine.fitted(run, self.where), draws, stats["lp"])
             evidence |= found
-        return theta, evidence
+        if more := wanted(evidence, draws.shape, most):
+            return theta, evidence, more
+        evidence = with_rhat(evidence, draws)
+        return theta, evidence, wanted(evidence, draws.shape, most)
 
     def end(self, engine, progress):
         run, theta = progress
