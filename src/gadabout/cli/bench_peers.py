@@ -74,7 +74,7 @@ def peers(
             rows += found
             if cold:
                 with working(f"peers on {name}, from the start of a process", True):
-                    cold_rows = measure_cold([row for row in found if row["repeats"]], repeats, data_home, json_file)
+                    cold_rows = measure_cold(found, repeats, data_home, json_file)
                 _show_cold(name, cold_rows, repeats)
     except (ValueError, RuntimeError, ImportError, OSError) as error:
         raise CliError(str(error)) from error
