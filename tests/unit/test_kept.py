@@ -82,6 +82,15 @@ def test_what_is_otherwise_has_another_name(folder, other):
     assert other() not in (name(), None)
 
 
+def test_every_number_that_a_log_density_closes_over_counts(folder):
+    """Of a large constant too, of which a text may well leave out the middle."""
+    rows = np.random.default_rng(0).normal(size=(20_000, 3))
+    other = rows.copy()
+    other[10_000, 1] += 1e-9
+    names = [name(Model(lambda x, rows=rows: -jnp.sum((rows - x) ** 2), jnp.zeros(3))) for rows in (rows, other, rows)]
+    assert names[0] == names[2] not in (names[1], None)
+
+
 def test_a_log_density_is_told_by_its_derivatives_too(folder):
     """One value, two gradients: the second is a planted bug of a user's own rule."""
 

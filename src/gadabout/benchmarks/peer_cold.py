@@ -2,9 +2,9 @@
 
 Each peer has a fresh Python process, twice: with an empty folder of compiled programs (JAX's persistent cache, told to
 keep every program, and what `keep_programs` adds to it for gadabout), and then with what the first process left there.
-Stan's executable is there both times. It makes as many draws as reach q = 1,000 with a
-fifth to spare, going by its earlier q, as if q grew with the number of draws; the q that it did reach is told, and the
-seconds are as they were, not scaled to q = 1,000. The clock stops where all draws are in the process's memory.
+Stan's executable is there both times. Each makes as many draws as reach q = 1,000 with a fifth to spare, going by its
+earlier q, as if q grew with the number of draws; the q that it did reach is told, and the seconds are as they were, not
+scaled to q = 1,000. The clock stops where all draws are in the process's memory.
 """
 
 import json

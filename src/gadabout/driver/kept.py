@@ -1,12 +1,12 @@
-"""What earlier processes compiled and traced, found again by all that it was made from.
+"""What earlier processes lowered, found again by all that it was made from.
 
 JAX's own cache keeps what XLA makes of a lowered program: whoever asks it has traced and lowered that program, which is
-most of what a new process waits for. Here a program's name is a digest of what it is traced from: its function, the
-settings and shapes in its arguments, the log density, by the text that JAX lowers it to with its gradient and one
-product of its Hessian, the files of this package as they were last written, the versions below it and
-JAX's options. What cannot be told in that
+most of what a new process waits for. Here lowered programs are kept (`jax.export`), and JAX's cache has the rest. The
+name of one is a digest of what it is traced from: its function; the settings, and the shapes of arrays, in its
+arguments; the log density, by the text that JAX lowers it to, with its gradient and a product of its Hessian; the files
+of this package as they were last written, the versions of what it calls, and JAX's options. What cannot be told in that
 way, such as a function of the user's own within a sampler, a log density that calls the host, or chains over several
-devices, is not kept. What is kept is lowered and not yet compiled (`jax.export`); JAX's cache has the rest.
+devices, is not kept.
 """
 
 import hashlib
@@ -36,7 +36,7 @@ from gadabout.target import Target
 PACKAGE = Path(__file__).parents[1]
 TOLD = frozenset({"builtins", "collections", "equinox", "functools", "gadabout", "jax", "jaxlib", "jaxtyping",
                   "ml_dtypes", "numpy", "operator", "pathlib", "types", "typing"})  # fmt: skip
-"""packages whose versions, or whose source, are a part of each name: their functions and types go by their own names"""
+"""packages whose versions, or files, are a part of each name, or change nothing: what is theirs goes by its own name"""
 MOST_BYTES = 2**29
 """that a folder holds; what was not asked for longest goes first"""
 
@@ -52,7 +52,8 @@ def keep_programs(folder: str | os.PathLike | None = None) -> Path:
 
     A process that samples what another has sampled before, a model of the same log density and shapes, then neither
     traces nor compiles the programs of its run. JAX's own compilation cache is put there too, unless it is somewhere
-    already: it has what is compiled besides. What is kept is code: name a folder that you alone can write to.
+    already: it has what is compiled besides. What is kept is code: name a folder that you alone can write to. Nothing
+    is known of functions of this package that somebody puts others in the place of while it runs.
 
     Args:
         folder: made if need be; that of the variable JAX_COMPILATION_CACHE_DIR, or the user's cache, by default.
