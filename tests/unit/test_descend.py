@@ -10,7 +10,7 @@ import gadabout as gad
 from gadabout.driver.descend import _fitted, curvature, curved, descend, land
 from gadabout.driver.programs import operations
 from gadabout.factors import isotropic
-from gadabout.schedule.evidence import seen
+from gadabout.schedule.evidence import Look, seen
 from gadabout.target import Target
 
 N = 20
@@ -145,7 +145,7 @@ def test_what_gives_cause_for_doubt(bug, doubt):
         draws[:, 5, 1] += 3
     if bug == "frozen":
         draws[:, :, 2] = draws[0, :, 2]
-    assert bool(seen(draws, stats)["doubt"]) is doubt
+    assert bool(seen(Look(draws, stats))["doubt"]) is doubt
 
 
 @pytest.mark.parametrize("x64", [True, False], ids=["float64", "float32"])

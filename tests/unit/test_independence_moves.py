@@ -15,7 +15,7 @@ from gadabout.factors import Cholesky, Diagonal
 from gadabout.proposals import ScaleMixture, Tails, fitted_tails, fitted_weights, log_radial_density, no_tails
 from gadabout.proposals.scale_mixture import SCALES
 from gadabout.schedule import Chosen, Draw, Judge, Plan, Search, evidence, judge
-from gadabout.schedule.evidence import seen_of_independence, stretched
+from gadabout.schedule.evidence import Look, seen_of_independence, stretched
 from gadabout.schedule.judge import decide, why
 
 BENT = Tails(jnp.array([0.3, -0.1]), jnp.array([0.9, 1.2]), jnp.array([0.0, 0.3]), jnp.array([0.5, 0.1]))
@@ -116,7 +116,7 @@ def test_a_gaussian_that_draws_belie_is_found_out(n, kind, wide):
     z = np.random.default_rng(0).normal(size=(100, 16, n)) * np.where(np.arange(n) == n // 2, wide, 1.0)
     factor = Cholesky(jnp.asarray(L)) if kind == "dense" else Diagonal(jnp.asarray(np.diag(L)))
     every = np.ones(16, bool)
-    found = stretched(gad.proposals.Gaussian(jnp.zeros(n), factor), z @ L.T, every)
+    found = stretched(Look(z @ L.T, {}, gad.proposals.Gaussian(jnp.zeros(n), factor)), every)
     assert found == pytest.approx(abs(np.log(wide)), abs=0.25)
     assert (found > AGREEMENT) == (wide != 1)
 
@@ -360,13 +360,13 @@ def test_a_long_stay_is_a_doubt():
     rng = np.random.default_rng(0)
     draws = rng.normal(size=(400, 16, 2))
     stats = {"acceptance_rate": np.full((400, 16), 0.8), "lp": -0.5 * np.sum(draws**2, -1)}
-    assert evidence.seen(draws, stats)["doubt"] == []
+    assert evidence.seen(Look(draws, stats))["doubt"] == []
     draws[100:140, 3] = draws[100, 3]
     assert evidence.longest_stays(draws)[3] == 39
-    assert evidence.seen(draws, stats)["doubt"] == ["chain 3 stands still for 39 iterations"]
+    assert evidence.seen(Look(draws, stats))["doubt"] == ["chain 3 stands still for 39 iterations"]
     draws[120, 3] = 0.0
     assert evidence.longest_stays(draws)[3] == 19
-    assert evidence.seen(draws, stats)["doubt"] == []
+    assert evidence.seen(Look(draws, stats))["doubt"] == []
 
 
 def test_chains_that_mix_slowly_are_looked_at_for_longer(monkeypatch):

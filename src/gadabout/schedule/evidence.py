@@ -1,6 +1,8 @@
 """What some draws, and their log densities, say of the moves that made them and of those that others would be."""
 
+import functools
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import equinox as eqx
@@ -26,16 +28,58 @@ SAME, OTHER = 1e-3, 1.0
 """the Kullback-Leibler divergences up to which two Gaussians propose alike, and from which on they do not"""
 
 
-def seen(draws: np.ndarray, stats: Mapping[str, np.ndarray]) -> dict[str, Any]:
-    """What draws (t, chains, n) and their statistics (t, chains) say of the sampler that made them.
+class Look:
+    """Draws (t, chains, n) that were looked at, their statistics (t, chains), and the Gaussian that was fitted before.
+
+    What several ask is worked out once. R-hat takes longest, so that a thread of its own works at it meanwhile.
+    """
+
+    def __init__(self, draws: np.ndarray, stats: Mapping[str, np.ndarray], gaussian: Any = None):
+        self.draws, self.stats, self.gaussian = draws, stats, gaussian
+        self._rhats = _thread().submit(rhat_of_halves, np.moveaxis(draws, 0, 1))
+
+    @property
+    def rhat(self) -> float:
+        """The largest of all coordinates."""
+        return float(self._rhats.result().max())
+
+    @functools.cached_property
+    def score(self) -> float:
+        """The worst coordinate's share of independent draws."""
+        return score(self.draws)
+
+    @functools.cached_property
+    def flat(self) -> Float[np.ndarray, "draws n"]:
+        """The draws of all chains, in double precision."""
+        return self.draws.reshape(-1, self.draws.shape[-1]).astype(float)
+
+    @functools.cached_property
+    def whitened(self) -> Float[np.ndarray, "draws n"]:
+        """L⁻¹(x − m) of them."""
+        return np.asarray(_whitened(self.gaussian.factor, self.gaussian.mean, self.flat), float)
+
+    def and_more(self, draws: np.ndarray, stats: Mapping[str, np.ndarray]) -> "Look":
+        """The same with draws that were made afterwards, and their statistics."""
+        both = {name: np.concatenate([self.stats[name], stats[name]]) for name in stats}
+        return Look(np.concatenate([self.draws, draws]), both, self.gaussian)
+
+
+@functools.cache
+def _thread() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(1, "gadabout-rhat")
+
+
+def seen(look: Look) -> dict[str, Any]:
+    """What draws and their statistics say of the sampler that made them.
 
     `doubt` holds the reasons not to go on with it, in words.
     """
-    return with_rhat(seen_but_rhat(draws, stats), draws)
+    return with_rhat(seen_but_rhat(look), look)
 
 
-def seen_but_rhat(draws: np.ndarray, stats: Mapping[str, np.ndarray]) -> dict[str, Any]:
-    """The same without R-hat, which takes longest."""
+def seen_but_rhat(look: Look) -> dict[str, Any]:
+    """The same without R-hat."""
+    draws, stats = look.draws, look.stats
     diverging = float(stats["diverging"].mean()) if "diverging" in stats else 0.0
     rates = stats["acceptance_rate"].mean(0)
     doubt = []
@@ -48,14 +92,13 @@ def seen_but_rhat(draws: np.ndarray, stats: Mapping[str, np.ndarray]) -> dict[st
     elif (stays := longest_stays(draws)).max() > longest_by_chance(rates, len(draws)):
         doubt.append(f"chain {int(np.argmax(stays))} stands still for {stays.max()} iterations")
     gradients = float(stats["gradient_evaluations"].mean()) if "gradient_evaluations" in stats else 1.0
-    return {"doubt": doubt, "acceptance": float(rates.mean()), "efficiency": score(draws), "gradients": gradients}
+    return {"doubt": doubt, "acceptance": float(rates.mean()), "efficiency": look.score, "gradients": gradients}
 
 
-def with_rhat(evidence: Mapping[str, Any], draws: np.ndarray) -> dict[str, Any]:
-    """The evidence with the largest R-hat of the draws, and the doubt that it gives cause for."""
-    rhat = float(rhat_of_halves(np.moveaxis(draws, 0, 1)).max())
-    disagree = [] if rhat <= LARGEST_RHAT else [f"R-hat is {rhat:.2f}"]
-    return {**evidence, "rhat": rhat, "doubt": evidence["doubt"] + disagree}
+def with_rhat(evidence: Mapping[str, Any], look: Look) -> dict[str, Any]:
+    """The evidence with the largest R-hat, and the doubt that it gives cause for."""
+    disagree = [] if look.rhat <= LARGEST_RHAT else [f"R-hat is {look.rhat:.2f}"]
+    return {**evidence, "rhat": look.rhat, "doubt": evidence["doubt"] + disagree}
 
 
 def slow(stats: Mapping[str, np.ndarray]) -> np.ndarray:
@@ -76,17 +119,18 @@ def longest_by_chance(rates: np.ndarray, t: int) -> float:
     return np.log(len(rates) * t / RARELY) / -np.log1p(-0.5 * np.clip(np.median(rates), 1e-3, 1))
 
 
-def stretched(gaussian: Any, draws: np.ndarray, kept: np.ndarray) -> float:
-    """By how much, as a logarithm, draws (t, chains, n) are wider or narrower than the Gaussian in some direction.
+def stretched(look: Look, kept: np.ndarray) -> float:
+    """By how much, as a logarithm, draws are wider or narrower than the Gaussian in some direction.
 
     Of the chains that are `kept`. What chance alone may do to as many draws as they are worth is left off; 0 where that
     is more than half of a width.
     """
-    n, z = draws.shape[-1], whitened(gaussian, flattened(draws)).reshape(draws.shape)  # one shape, one program
-    z, draws = flattened(z[:, kept]), draws[:, kept]
-    dense = len(gaussian.factor.covariance_shape()) > 1
+    n = look.draws.shape[-1]
+    z = look.whitened.reshape(look.draws.shape)[:, kept].reshape(-1, n)
+    dense = len(look.gaussian.factor.covariance_shape()) > 1
     widths = np.linalg.eigvalsh(np.cov(z.T).reshape(n, n)) if dense else z.var(0)
-    chance = np.sqrt((n if dense else 9) / max(len(z) * score(draws), 1.0))  # Marchenko & Pastur's edges, (1 ± chance)²
+    share = look.score if kept.all() else score(look.draws[:, kept])
+    chance = np.sqrt((n if dense else 9) / max(len(z) * share, 1.0))  # Marchenko & Pastur's edges, (1 ± chance)²
     if chance >= 0.5:
         return 0.0
     narrow, wide = np.sqrt(np.maximum([widths.min(), widths.max()], np.finfo(float).tiny))
@@ -100,22 +144,22 @@ def correlated(draws: np.ndarray) -> float:
     they are too few to tell.
     """
     with np.errstate(invalid="ignore", divide="ignore"):
-        correlations = np.nan_to_num(np.atleast_2d(np.corrcoef(flattened(draws).T)), nan=1.0)
+        correlations = np.nan_to_num(np.atleast_2d(np.corrcoef(draws.reshape(-1, draws.shape[-1]).T)), nan=1.0)
     widths = np.linalg.eigvalsh(correlations)
     return float(np.sqrt(widths[-1] / max(widths[0], np.finfo(float).eps)))
 
 
-def best_independence(gaussian: Any, draws: np.ndarray, lp: np.ndarray) -> tuple[dict, dict[str, Any]]:
+def best_independence(look: Look) -> tuple[dict, dict[str, Any]]:
     """What `seen_of_independence` says with the Gaussian's factor, or with its standard deviations where they serve.
 
     They serve, at linear cost, where they give `NEARLY` its efficiency and coordinates are many; `diagonal` says so.
     That is not worked out where the divergence of the two Gaussians leaves no doubt.
     """
-    flat, lp = flattened(draws), lp.ravel()
+    gaussian, flat, lp = look.gaussian, look.flat, look.stats["lp"].ravel()
     widths = np.asarray(gaussian.factor.deviations())
     few = len(widths) <= FEW_COORDINATES and len(gaussian.factor.covariance_shape()) > 1
     apart = np.inf if few else float(np.sum(np.log(widths)) - gaussian.factor.log_det())
-    theta, found = seen_of_independence(whitened(gaussian, flat), lp, flat) if apart > SAME else ({}, {})
+    theta, found = seen_of_independence(look.whitened, lp, flat) if apart > SAME else ({}, {})
     if apart > OTHER:
         return theta, found | {"diagonal": False}
     alone, own = seen_of_independence((flat - np.asarray(gaussian.mean)) / widths, lp, flat)
@@ -167,16 +211,6 @@ def theta_of(weights: np.ndarray, tails: Tails) -> dict[str, np.ndarray]:
     """θ of the independence moves, by its path in their kernel."""
     parts = {"weights": weights, **{f"tails.{name}": value for name, value in vars(tails).items()}}
     return {f"distribution.{name}": value for name, value in parts.items()}
-
-
-def flattened(draws: np.ndarray) -> np.ndarray:
-    """Draws (t, chains, n) of all chains, shape (draws, n), in double precision."""
-    return draws.reshape(-1, draws.shape[-1]).astype(float)
-
-
-def whitened(gaussian: Any, draws: np.ndarray) -> np.ndarray:
-    """L⁻¹(x − m) of draws, shape (draws, n)."""
-    return np.asarray(_whitened(gaussian.factor, gaussian.mean, draws), float)
 
 
 @eqx.filter_jit

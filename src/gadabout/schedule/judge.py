@@ -4,7 +4,6 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import equinox as eqx
-import jax
 import numpy as np
 
 from gadabout.adaptations.fitted_gaussian import AGREEMENT
@@ -12,6 +11,7 @@ from gadabout.diagnostics import tail_size
 from gadabout.proposals import no_tails
 from gadabout.proposals.scale_mixture import SCALES
 from gadabout.schedule.evidence import (
+    Look,
     best_independence,
     correlated,
     seen_but_rhat,
@@ -98,16 +98,16 @@ class Judge(AbstractStage):
     def advance(self, engine, progress, done):
         run, theta = progress
         length = self._length(engine)
-        run, looked, anew = self._look(engine, run, length)
-        theta, evidence, more = self._judged(engine, run, theta, *looked, LONGER * length)
+        run, look, anew = self._look(engine, run, length)
+        theta, evidence, more = self._judged(engine, theta, look, LONGER * length)
         while more:
-            run, draws, stats = engine.look(self.sampler, run, more)
-            looked = jax.tree.map(lambda *parts: np.concatenate(parts), looked, (draws, stats))
-            theta, evidence, more = self._judged(engine, run, theta, *looked, LONGER * length)
+            run, *rest = engine.look(self.sampler, run, more)
+            look = look.and_more(*rest)
+            theta, evidence, more = self._judged(engine, theta, look, LONGER * length)
         move = decide(evidence) if self.move is None else self.move
         alone = move == "independence" and evidence.get("diagonal", False)
         if move == "sturdy":
-            evidence["correlated"] = correlated(looked[0])
+            evidence["correlated"] = correlated(look.draws)
             alone = evidence["correlated"] <= MUCH_LONGER
         move += "-diagonal" if alone else ""
         evidence |= anew | {"move": move, "named": self.move is not None}
@@ -116,17 +116,17 @@ class Judge(AbstractStage):
         return (run, theta), 1
 
     def _look(self, engine, run, length):
-        """The run, draws and statistics of a look after chains started, or the sampler learned, anew, if they had to.
+        """The run, and a look after chains started, or the sampler learned, anew, if they had to.
 
         And what is to be told of that.
         """
-        run, draws, stats = engine.look(self.sampler, run, length)
-        lost, anew = negligible(draws, stats["lp"]), {}
-        freed = slow(stats) & ~lost
+        run, look = self._seen(engine, run, length)
+        lost, anew = negligible(look.draws, look.stats["lp"]), {}
+        freed = slow(look.stats) & ~lost
         if freed.any():
-            run, draws, stats = self._led_out(engine, run, draws, stats, ~lost)
-            freed, lost = freed & ~slow(stats), negligible(draws, stats["lp"])
-        stretch = stretched(engine.fitted(run, self.where), draws, ~lost) if engine.settings.pooled else 0.0
+            run, look = self._led_out(engine, run, look, ~lost)
+            freed, lost = freed & ~slow(look.stats), negligible(look.draws, look.stats["lp"])
+        stretch = stretched(look, ~lost) if engine.settings.pooled else 0.0
         if lost.any():
             distinct = distinct_starts(engine.evidence, lost)
             anew = {"started_anew": np.flatnonzero(lost).tolist(), "distinct_starts": distinct}
@@ -134,43 +134,49 @@ class Judge(AbstractStage):
             anew |= {"led_out": np.flatnonzero(freed).tolist()}
         if lost.any() or freed.any() or stretch > AGREEMENT:
             anew |= {"stretch": stretch}
-            flat = draws[:, ~lost].reshape(-1, draws.shape[-1])
+            flat = look.draws[:, ~lost].reshape(-1, look.draws.shape[-1])
             run = engine.learn_anew(self.sampler, run, self.where, others(lost), flat)
-            run, draws, stats = engine.look(self.sampler, run, LONGER * length if freed.any() else length)
-        return run, (draws, stats), anew
+            run, look = self._seen(engine, run, LONGER * length if freed.any() else length)
+        return run, look, anew
 
-    def _led_out(self, engine, run, draws, stats, kept):
+    def _seen(self, engine, run, length):
+        """The run, and a look at so many iterations."""
+        run, draws, stats = engine.look(self.sampler, run, length)
+        return run, Look(draws, stats, engine.fitted(run, self.where))
+
+    def _led_out(self, engine, run, look, kept):
         """A look after steps that are four times shorter while a chain that is `kept` is slow, else four times longer.
 
         The last is with steps as they were, if chains get so far in `MOST_LOOKS`; else the look is the one before.
         """
         kernel = lambda run: self.where(run.pools.kernel)
         if not hasattr(kernel(run), "step_size"):
-            return run, draws, stats
-        step, first, times = kernel(run).step_size, (draws, stats), 0
+            return run, look
+        step, now, times = kernel(run).step_size, look, 0
         with_step = lambda run, times: eqx.tree_at(lambda run: kernel(run).step_size, run, step * SHORTER**times)
         for _ in range(MOST_LOOKS):
-            times += 1 if slow(stats)[kept].any() else -1
+            times += 1 if slow(now.stats)[kept].any() else -1
             if times > MOST_TIMES:
                 break
-            run, draws, stats = engine.look(self.sampler, with_step(run, times), len(draws))
-            if not times and not slow(stats)[kept].any():
-                return run, draws, stats
-        return with_step(run, 0), *first
+            run, now = self._seen(engine, with_step(run, times), len(look.draws))
+            if not times and not slow(now.stats)[kept].any():
+                return run, now
+        return with_step(run, 0), look
 
-    def _judged(self, engine, run, theta, draws, stats, most):
+    def _judged(self, engine, theta, look, most):
         """θ of the best independence moves, as before where chains learned apart; what draws say; what more is wanted.
 
-        R-hat takes longest, and is asked only where nothing else has more iterations looked at, of `most` at the most.
+        R-hat takes longest, and is waited for only where nothing else has more iterations looked at, of `most` at the
+        most.
         """
-        evidence = seen_but_rhat(draws, stats)
+        evidence = seen_but_rhat(look)
         if engine.settings.pooled:
-            theta, found = best_independence(engine.fitted(run, self.where), draws, stats["lp"])
+            theta, found = best_independence(look)
             evidence |= found
-        if more := wanted(evidence, draws.shape, most):
+        if more := wanted(evidence, look.draws.shape, most):
             return theta, evidence, more
-        evidence = with_rhat(evidence, draws)
-        return theta, evidence, wanted(evidence, draws.shape, most)
+        evidence = with_rhat(evidence, look)
+        return theta, evidence, wanted(evidence, look.draws.shape, most)
 
     def end(self, engine, progress):
         run, theta = progress
