@@ -64,7 +64,7 @@ class GeometricMean(AbstractEstimator):
     $\Sigma = R^{-\top}(R^\top C_xR)^{1/2}R^{-1}$ with the Cholesky root $RR^\top = C_g$, or
     $\sqrt{\mathrm{Var}\,x_i/\mathrm{Var}\,g_i}$ where variances are all there is. It minimises the Fisher divergence
     to a Gaussian (as the samplers of nutpie do) and is exact on one as soon as the draws span the space. Coordinates
-    are scaled by it first, and 10⁻⁵ I added to both.
+    are scaled by it first, and 10⁻⁵ I, and what rounding takes, added to both.
 
     Args:
         prior_draws: weight, in draws, of the identity in the scaled coordinates, for windows of few draws.
@@ -83,6 +83,6 @@ class GeometricMean(AbstractEstimator):
         C_x, C_g = regular(x.covariance / jnp.outer(s, s)), regular(grad.covariance * jnp.outer(s, s))
         blur = len(s) * jnp.finfo(s.dtype).eps * jnp.max(jnp.diagonal(C_g))  # as much as rounding does, or no root
         R = jnp.linalg.cholesky(C_g + blur * identity)
-        values, vectors = jnp.linalg.eigh(R.T @ C_x @ R)
+        values, vectors = jnp.linalg.eigh(R.T @ (C_x + blur * identity) @ R)
         half = solve_triangular(R.T, vectors * jnp.maximum(values, 1e-12) ** 0.25)
         return jnp.outer(s, s) * (half @ half.T)
