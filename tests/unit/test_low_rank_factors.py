@@ -144,7 +144,7 @@ def test_the_geometric_mean_is_exact_on_a_gaussian():
 def test_what_draws_did_not_explore_stays_as_it_was():
     """96 draws of N(0, I), n = 300, on a long way along one direction, in single precision: Σ is I in all others.
 
-    Rounding takes up to a thousandth of the longest axis; where it is added to gradients alone a width of 1 becomes 0.5.
+    Rounding takes a part of the longest axis; where that is added to gradients alone a width of 1 becomes 0.5.
     """
     rng, n = np.random.default_rng(0), 300
     x = rng.normal(size=(48, 2, n)) + 1_000 * rng.normal(size=(48, 2, 1)) * np.full(n, n**-0.5)
