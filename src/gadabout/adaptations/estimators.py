@@ -81,8 +81,9 @@ class GeometricMean(AbstractEstimator):
         identity, weight = jnp.eye(len(s)), x.count / (x.count + self.prior_draws)
         regular = lambda C: weight * (C + 1e-5 * identity) + (1 - weight) * identity
         C_x, C_g = regular(x.covariance / jnp.outer(s, s)), regular(grad.covariance * jnp.outer(s, s))
-        blur = len(s) * jnp.finfo(s.dtype).eps * jnp.max(jnp.diagonal(C_g))  # as much as rounding does, or no root
-        R = jnp.linalg.cholesky(C_g + blur * identity)
-        values, vectors = jnp.linalg.eigh(R.T @ (C_x + blur * identity) @ R)
+        # As much as rounding does, or C_g has no root; and C_x as well, or what both know nothing of becomes narrower.
+        blur = len(s) * jnp.finfo(s.dtype).eps * jnp.max(jnp.diagonal(C_g)) * identity
+        R = jnp.linalg.cholesky(C_g + blur)
+        values, vectors = jnp.linalg.eigh(R.T @ (C_x + blur) @ R)
         half = solve_triangular(R.T, vectors * jnp.maximum(values, 1e-12) ** 0.25)
         return jnp.outer(s, s) * (half @ half.T)

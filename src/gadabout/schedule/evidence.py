@@ -2,7 +2,6 @@
 
 import functools
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import equinox as eqx
@@ -31,17 +30,11 @@ SAME, OTHER = 1e-3, 1.0
 class Look:
     """Draws (t, chains, n) that were looked at, their statistics (t, chains), and the Gaussian that was fitted before.
 
-    What several ask is worked out once. R-hat takes longest, so that a thread of its own works at it meanwhile.
+    What several ask is worked out once, where it is asked.
     """
 
     def __init__(self, draws: np.ndarray, stats: Mapping[str, np.ndarray], gaussian: Any = None):
         self.draws, self.stats, self.gaussian = draws, stats, gaussian
-        self._rhats = _thread().submit(rhat_of_halves, np.moveaxis(draws, 0, 1))
-
-    @property
-    def rhat(self) -> float:
-        """The largest of all coordinates."""
-        return float(self._rhats.result().max())
 
     @functools.cached_property
     def score(self) -> float:
@@ -64,11 +57,6 @@ class Look:
         return Look(np.concatenate([self.draws, draws]), both, self.gaussian)
 
 
-@functools.cache
-def _thread() -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(1, "gadabout-rhat")
-
-
 def seen(look: Look) -> dict[str, Any]:
     """What draws and their statistics say of the sampler that made them.
 
@@ -78,7 +66,7 @@ def seen(look: Look) -> dict[str, Any]:
 
 
 def seen_but_rhat(look: Look) -> dict[str, Any]:
-    """The same without R-hat."""
+    """The same without R-hat, which takes longest."""
     draws, stats = look.draws, look.stats
     diverging = float(stats["diverging"].mean()) if "diverging" in stats else 0.0
     rates = stats["acceptance_rate"].mean(0)
@@ -97,8 +85,9 @@ def seen_but_rhat(look: Look) -> dict[str, Any]:
 
 def with_rhat(evidence: Mapping[str, Any], look: Look) -> dict[str, Any]:
     """The evidence with the largest R-hat, and the doubt that it gives cause for."""
-    disagree = [] if look.rhat <= LARGEST_RHAT else [f"R-hat is {look.rhat:.2f}"]
-    return {**evidence, "rhat": look.rhat, "doubt": evidence["doubt"] + disagree}
+    rhat = float(rhat_of_halves(np.moveaxis(look.draws, 0, 1)).max())
+    disagree = [] if rhat <= LARGEST_RHAT else [f"R-hat is {rhat:.2f}"]
+    return {**evidence, "rhat": rhat, "doubt": evidence["doubt"] + disagree}
 
 
 def slow(stats: Mapping[str, np.ndarray]) -> np.ndarray:

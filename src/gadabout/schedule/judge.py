@@ -166,8 +166,7 @@ class Judge(AbstractStage):
     def _judged(self, engine, theta, look, most):
         """θ of the best independence moves, as before where chains learned apart; what draws say; what more is wanted.
 
-        R-hat takes longest, and is waited for only where nothing else has more iterations looked at, of `most` at the
-        most.
+        R-hat takes longest, and is asked only where nothing else has more iterations looked at, of `most` at the most.
         """
         evidence = seen_but_rhat(look)
         if engine.settings.pooled:
