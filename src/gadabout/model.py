@@ -17,6 +17,7 @@ from gadabout.calls import called
 from gadabout.checks import check_function
 from gadabout.layout import Layout, in_order, layout_of, shapes_of
 from gadabout.named import by_name, check_names, checked_coords, checked_data, checked_dims
+from gadabout.precision import whole_products
 from gadabout.target import Target
 from gadabout.transforms import transforms_of
 
@@ -246,6 +247,7 @@ def _called(name: str, function: Callable, *arguments: Any) -> PyTree:
 
 
 @eqx.filter_jit
+@whole_products()
 def each(function: Any, data: PyTree, layout: Layout, x: Float[Array, "*draws n"], *keys: Any) -> PyTree:
     """A function of (position, data), or (key, position, data), of every flat position; leading axes stay in front."""
     one = lambda row, *key: function(*key, layout.unravel(row), data)

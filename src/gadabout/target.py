@@ -10,6 +10,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, PyTree
 
 from gadabout.layout import Layout
+from gadabout.precision import whole_products
 
 
 class LogDensityError(ValueError):
@@ -58,7 +59,8 @@ class Target(eqx.Module):
 
     def log_density(self, x: Float[Array, " n"]) -> Float[Array, ""]:
         """log π(x), a scalar; raises LogDensityError while tracing where the user's function returns anything else."""
-        value = _call(self.function, self.layout, x, self.data)
+        with whole_products():
+            value = _call(self.function, self.layout, x, self.data)
         check_scalar("logdensity", value)
         value = jnp.asarray(value).astype(x.dtype)
         return value if self.layout is None or not self.layout.transforms else value + self.layout.log_jacobian(x)

@@ -5,6 +5,7 @@ import jax.numpy as jnp
 import pytest
 
 import gadabout as gad
+from gadabout.driver.programs import operations
 
 N = 17
 
@@ -64,3 +65,16 @@ def test_target_evaluations_per_iteration(sampler, adapting, sampling):
     for adapt, expected in ((True, adapting), (False, sampling)):
         step = lambda key, state: sampler.step(key, state, target, adapt)  # noqa: B023
         assert flops(step, jax.random.key(0), state) / one == pytest.approx(expected, rel=0.25)
+
+
+def test_operations_are_counted_where_the_client_of_a_device_counts_none(monkeypatch):
+    """As that of a GPU: what seems to cost nothing would have the default fit standard deviations alone."""
+    rows, lowered_for = jnp.ones((40, N)), []
+
+    def product(x):
+        lowered_for.append(getattr(jax.config.jax_default_device, "platform", None))
+        return jnp.sum(rows @ x)
+
+    monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
+    assert operations(product, rows[0]) > 2 * 40 * N - 40
+    assert lowered_for == ["cpu"]

@@ -7,7 +7,7 @@ import pytest
 from arviz_stats.base.array import array_stats
 
 import gadabout as gad
-from gadabout.driver.descend import _fitted, curvature, curved, descend, land
+from gadabout.driver.descend import _fitted, curvature, curved, descend, go_on, land, room_below
 from gadabout.driver.programs import operations
 from gadabout.factors import isotropic
 from gadabout.schedule.evidence import Look, seen
@@ -186,3 +186,40 @@ def test_points_where_the_gradient_is_not_finite_tell_of_no_curvature():
     np.testing.assert_allclose(curved(curvature(wall, points, unit), unit).deviations(), [0.5, 0.5], rtol=1e-5)
     nowhere = curved(curvature(wall, points[1:], unit), unit)
     assert np.array_equal(nowhere.dense(), unit.dense())
+
+
+@pytest.mark.parametrize("x64", [True, False], ids=["float64", "float32"])
+def test_a_direction_that_rounding_hides_leaves_the_others_what_they_are_told(x64):
+    """As pixels that are black in nearly all pictures, beside a prior that is wide: in float32 all was thrown away."""
+    with jax.enable_x64(x64):
+        factor = isotropic(3, 1.0, "dense")
+        widths = curved(jnp.diag(jnp.array([4e6, 1e4, 1e-12]))[None], factor).deviations()
+    np.testing.assert_allclose(widths, [5e-4, 1e-2, 1.0], rtol=1e-5)
+
+
+def test_chains_outside_of_the_typical_set_go_on_to_it():
+    """300 coordinates, scales over two decades: eight steps show little of them, gradients along all axes enough."""
+    n, chains = 300, 16
+    scales = jnp.asarray(np.logspace(-1, 1, n))
+    rotation = jnp.asarray(np.linalg.qr(np.random.default_rng(0).normal(size=(n, n)))[0])
+    target = Target(lambda x: -0.5 * jnp.sum((rotation.T @ x / scales) ** 2))
+    starts = 10 * jax.random.normal(jax.random.key(0), (chains, n))
+    landing = land(target, starts, jax.random.key(1), "dense")
+    height = lambda landing: np.asarray(jax.vmap(target.log_density)(landing.positions))
+    before, after = height(landing), height(gone := go_on(target, landing))
+    assert landing.outside.any()
+    assert (before[landing.outside] < -n / 2 - room_below(n)).all()
+    assert not gone.outside.any()
+    assert (after >= -n / 2 - room_below(n)).all()
+    stay = ~np.asarray(landing.outside)
+    assert np.array_equal(gone.positions[stay], landing.positions[stay])
+
+
+def test_where_the_log_density_is_not_concave_low_chains_stay_where_they_are():
+    """They may stand in a mode of their own, or in a funnel's neck, where it is not higher ground that is wanted."""
+    narrow = lambda x: -0.5 * jnp.sum((x - 40.0) ** 2) * 100
+    two_modes = lambda x: jnp.logaddexp(-0.5 * jnp.sum(x**2), narrow(x) - 60.0)
+    starts = jnp.concatenate([jnp.zeros((3, 2)) + 0.5, jnp.full((1, 2), 40.05)])
+    landing = land(Target(two_modes), starts, jax.random.key(0), "dense")
+    assert jnp.linalg.norm(landing.positions[3] - 40.0) < 1
+    assert not landing.outside.any()

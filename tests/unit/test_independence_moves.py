@@ -285,7 +285,21 @@ def test_the_move_that_evidence_speaks_for(evidence, move):
     ],
 )
 def test_more_draws_are_looked_at_where_they_may_change_the_choice(evidence, made, more):
-    assert judge.wanted(evidence, (made, 16, 3), 400) == more
+    assert judge.wanted(evidence, (made, 16, 3), (400, 400)) == more
+
+
+@pytest.mark.parametrize(
+    ("evidence", "made", "more"),
+    [
+        (SOUND | {"doubt": ["R-hat is 1.11"]}, 100, 100),  # 13 iterations of 64 chains are the first look
+        (SOUND | {"doubt": ["R-hat is 1.11"]}, 300, 100),
+        (SOUND | {"doubt": ["R-hat is 1.11"]}, 400, 0),
+        (SOUND | FITS | {"pareto_k": 0.5}, 100, 4),
+        (SOUND | FITS | {"pareto_k": 0.5}, 200, 0),
+    ],
+)
+def test_doubt_asks_as_many_iterations_of_many_chains(evidence, made, more):
+    assert judge.wanted(evidence, (made, 64, 3), (104, 400)) == more
 
 
 @pytest.mark.parametrize(("move", "kernel"), [("independence", "LocalGlobal"), ("nuts", "NoUTurn")])

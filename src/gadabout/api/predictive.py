@@ -14,6 +14,7 @@ from gadabout.calls import numbers_from
 from gadabout.checks import check_array, check_function, check_truth, check_whole, shown
 from gadabout.diagnostics import positions
 from gadabout.model import AbstractModel
+from gadabout.precision import whole_products
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -117,6 +118,7 @@ def predictive(
 
 
 @eqx.filter_jit
+@whole_products()
 def _summed(function: Callable, positions: PyTree, rows: PyTree, log: bool) -> Array:
     num_rows = len(jax.tree.leaves(rows)[0])
 

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from gadabout.driver import loop
-from gadabout.driver.descend import MOST_TURNS, Landing, land
+from gadabout.driver.descend import MOST_TURNS, Landing, go_on, land
 from gadabout.driver.pipeline import Chunk, Segment
 from gadabout.driver.programs import ready
 from gadabout.driver.scout import MOST_COORDINATES, Scouts, look_round, scouts_of, send_out
@@ -47,11 +47,23 @@ def descend(services: "Services", warm: Warm, kind: FactorKind) -> Warm:
     scouts = send_out(*_scouts(services, positions)) if _may_scout(services) else None
     jax.block_until_ready(landing)
     pipeline.clock("warmup")
+    if np.any(landing.outside):
+        landing = _gone_on(services, landing)
     pipeline.foresee((time.perf_counter() - sent) * len(positions) / int(landing.evaluations))
     pipeline.add_aside(0, int(landing.evaluations))
     services.note({"distinct_starts": int(landing.distinct), "apart": bool(landing.apart)})
     found = landing.positions if scouts is None else _elsewhere(services, scouts, landing)
     return replace(warm, positions=found, learned=landing.learned)
+
+
+def _gone_on(services: "Services", landing: Landing) -> Landing:
+    """The landing after chains outside of the typical set went on, by a program that few models need."""
+    known = services.target, landing, jnp.asarray(MOST_TURNS)
+    ready([go_on.ahead(*known)])
+    services.pipeline.clock("compile")
+    landing = jax.block_until_ready(go_on(*known))
+    services.pipeline.clock("warmup")
+    return landing
 
 
 def _elsewhere(services: "Services", scouts: Scouts, landing: Landing) -> Any:

@@ -55,10 +55,29 @@ class Landing(NamedTuple):
     """chains that stand where their own way led"""
     apart: Bool[Array, ""]
     """whether one of them lies lower than others by more than draws of one mode do, and log π is not concave"""
+    outside: Bool[Array, " chains"]
+    """which stand outside of the typical set by the Gaussian's word, where log π is concave (see `go_on`)"""
+
+
+class Whitened(eqx.Module):
+    """A target in the coordinates z of x = m + L z, as `descend` asks for it."""
+
+    target: Target
+    mean: Float[Array, " n"]
+    factor: AbstractFactor
+
+    def x(self, z: Float[Array, " n"]) -> Float[Array, " n"]:
+        """The position that z stands for."""
+        return self.mean + self.factor.mul(z)
+
+    def at(self, z: Float[Array, " n"], order: int) -> Point:
+        """The point at z."""
+        there = self.target.at(self.x(z), order)
+        return Point(z, there.logp, self.factor.tmul(there.grad))
 
 
 def descend(
-    target: Target, positions: Float[Array, "chains n"], most_turns: Any = MOST_TURNS, behind: int = 0
+    target: Target | Whitened, positions: Float[Array, "chains n"], most_turns: Any = MOST_TURNS, behind: int = 0
 ) -> Descent:
     r"""The ways of chains from positions: L-BFGS with Armijo's rule, until $\nabla^\top H\nabla \le n$.
 
@@ -81,7 +100,7 @@ def descend(
         pairs = _pushed(way.curved, jnp.asarray(True), curved)
         here = jax.tree.map(lambda new, old: jnp.where(climbed, new, old), there, here)
         path = _pushed(way.path[0], there.x, climbed), _pushed(way.path[1], there.grad, climbed)
-        newton = _newton(here.grad, steps, falls, pairs)
+        newton = _newton(here.grad, steps, falls, pairs, isinstance(target, Whitened))
         failed = ~climbed & (way.size < SMALLEST)
         direction = jnp.where(curved, newton, way.direction)
         direction = jnp.where(failed | ~(direction @ here.grad > 0), _unit(here.grad), direction)
@@ -125,22 +144,61 @@ def land(
     may have found a mode of its own. No other number of turns compiles anything anew, and none is made where it is 0.
     """
     ways = descend(target, positions, most_turns)
-    logp, n, chains = jnp.where(jnp.isnan(ways.here.logp), -jnp.inf, ways.here.logp), positions.shape[1], len(positions)
-    usual = jnp.sort(logp)[chains - (chains + 3) // 4]
-    low = ~(logp >= usual - room_below(n))
+    logp, low = low_ones(ways.here)
+    n, chains = positions.shape[1], len(positions)
     lost = ~ways.arrived & low
     source = jax.random.choice(
         jax.random.fold_in(key, 0), chains, (chains,), p=jnp.where(lost, 0.0, 1.0) / jnp.sum(~lost)
     )
-    x = ways.here.x[jnp.where(lost, source, jnp.arange(chains))]
+    here = jax.tree.map(lambda leaf: leaf[jnp.where(lost, source, jnp.arange(chains))], ways.here)
     near = logp > jnp.max(logp) - (30 + 10 * jnp.sqrt(n / 2))
     apart = jnp.any(low & ways.arrived) & convex(ways.here)
     fitted, evaluations = _fitted(ways.path, near, kind), jnp.sum(ways.turns + 1)
-    if kind == "dense":
-        seen = max(1, min(chains, CURVATURE // (2 * n)))
-        fitted = curved(curvature(target, x[:seen], fitted), fitted)
-        evaluations += 2 * n * seen
-    return Landing(x, Learned(jnp.mean(x, 0), fitted), evaluations, jnp.sum(~lost), apart)
+    if kind == "dense":  # what knows H along every direction
+        return _landed(target, here, fitted, evaluations, jnp.sum(~lost), apart)
+    learned = Learned(jnp.mean(here.x, 0), fitted)
+    return Landing(here.x, learned, evaluations, jnp.sum(~lost), apart, jnp.zeros(chains, bool))
+
+
+@program
+def go_on(target: Target, landing: Landing, most_turns: Any = MOST_TURNS) -> Landing:
+    """A landing whose chains outside of the typical set go on, in coordinates whitened by its Gaussian, fitted anew.
+
+    Eight steps of hundreds show little of H: with 785 coefficients of a regression a descent ends after six turns, a
+    thousand nats below the typical set. The Gaussian, which gradients along every axis were paid for, knows better.
+    """
+    learned = landing.learned
+    assert learned.mean is not None
+    assert learned.factor is not None
+    seen = Whitened(target, learned.mean, learned.factor)
+    ways = descend(seen, jax.vmap(learned.factor.solve)(landing.positions - learned.mean), most_turns)
+    x = jnp.where(landing.outside[:, None], jax.vmap(seen.x)(ways.here.x), landing.positions)
+    evaluations = landing.evaluations + jnp.sum(ways.turns + 1) + len(x)
+    here = jax.vmap(lambda x: target.at(x, 1))(x)
+    return _landed(target, here, learned.factor, evaluations, landing.distinct, landing.apart)
+
+
+def _landed(target: Target, here: Point, factor: Any, evaluations: Array, distinct: Array, apart: Array) -> Landing:
+    """A landing with the Gaussian that is as curved as log π where the first chains stand that are not low.
+
+    Where log π is concave there is one typical set, and a chain that is low stands outside of it. So does one that the
+    Gaussian says is as far below: ∇ᵀ H ∇ is twice what log π lies below its height there.
+    """
+    chains, n = here.x.shape
+    _, low = low_ones(here)
+    order = jnp.argsort(low, stable=True)[: max(1, min(chains, CURVATURE // (2 * n)))]
+    factor = curved(curvature(target, here.x[order], factor), factor)
+    form = jnp.sum(jax.vmap(factor.tmul)(here.grad) ** 2, -1)
+    outside = (low | (form > n + 2 * room_below(n))) & concave(here)
+    learned = Learned(jnp.mean(here.x, 0), factor)
+    return Landing(here.x, learned, evaluations + 2 * n * len(order), distinct, apart, outside)
+
+
+def low_ones(here: Point) -> tuple[Float[Array, " chains"], Bool[Array, " chains"]]:
+    """log π where chains stand, −∞ for NaN, and where it is lower than the upper half's by more than there is room."""
+    logp, chains = jnp.where(jnp.isnan(here.logp), -jnp.inf, here.logp), len(here.logp)
+    usual = jnp.sort(logp)[chains - (chains + 3) // 4]
+    return logp, ~(logp >= usual - room_below(here.x.shape[1]))
 
 
 def convex(points: Point) -> Bool[Array, ""]:
@@ -156,6 +214,21 @@ def convex(points: Point) -> Bool[Array, ""]:
     rise = own[:, None] + own - products - products.T
     rounding = jnp.finfo(x.dtype).eps ** 0.5 * (size[0][:, None] + size[0]) * (size[1][:, None] + size[1])
     return jnp.any((rise > rounding) & good[:, None] & good)
+
+
+def concave(points: Point) -> Bool[Array, ""]:
+    """Whether log π lies beneath its tangent at each of some points at all others; points that are not finite aside.
+
+    It says more than `convex`, which sees gradients alone: those of two modes are zero.
+    """
+    good = points.finite
+    mean = jnp.sum(jnp.where(good[:, None], points.x, 0), 0) / jnp.maximum(good.sum(), 1)
+    x, grad = (jnp.where(good[:, None], rows, 0) for rows in (points.x - mean, points.grad))
+    logp = jnp.where(good, points.logp, 0)
+    size = jnp.linalg.norm(grad, axis=-1)[:, None] * jnp.linalg.norm(x, axis=-1) + jnp.abs(logp)
+    above = logp - logp[:, None] - grad @ x.T + jnp.sum(grad * x, -1)[:, None]
+    rounding = jnp.finfo(x.dtype).eps ** 0.5 * (size + jnp.diagonal(size)[:, None])
+    return jnp.all((above <= rounding) | ~good[:, None] | ~good)
 
 
 def room_below(n: int) -> Array:
@@ -204,21 +277,26 @@ def curved(H: Float[Array, "points n n"], factor: Any) -> Any:
 
     The covariance of the whitened z is $|H|^{-1}$, H the mean over points: what `GeometricMean` makes of steps and of
     differences of gradients, as if they were draws and gradients. Where log π is convex on average no direction becomes
-    wider than it was. Points where H is not finite are left out; where there is no other, the factor stays as it is.
+    wider than it was, and one in which H is so small that rounding may have made it stays as wide. Points where H is
+    not finite are left out; where there is no other, the factor stays as it is.
     """
     good = jnp.isfinite(H).all((1, 2))
     mean = jnp.sum(jnp.where(good[:, None, None], H, 0), 0) / jnp.maximum(good.sum(), 1)
     values, vectors = jnp.linalg.eigh(mean)
-    sizes = jnp.where(values > 0, values, jnp.maximum(1.0, -values))
+    told = jnp.abs(values) > factor.dim * jnp.finfo(mean.dtype).eps * jnp.max(jnp.abs(values))
+    sizes = jnp.where(told & (values > 0), values, jnp.where(told, jnp.maximum(1.0, -values), 1.0))
     change = isotropic(factor.dim, jnp.ones((), mean.dtype), "dense").fitted((vectors / sizes) @ vectors.T)
     new = factor.times(change)
-    told = jnp.abs(values) > jnp.finfo(mean.dtype).eps * jnp.max(jnp.abs(values))
-    sound = good.any() & jnp.isfinite(new.log_det()) & told.all()
+    sound = good.any() & jnp.isfinite(new.log_det())
     return jax.tree.map(lambda new, old: jnp.where(sound, new, old), new, factor)
 
 
-def _newton(grad: Array, steps: Array, falls: Array, curved: Array) -> Array:
-    """H ∇ by the two loops of L-BFGS; along the gradient, at length 1, where there is no pair (Nocedal 1980)."""
+def _newton(grad: Array, steps: Array, falls: Array, curved: Array, whitened: bool) -> Array:
+    """H ∇ by the two loops of L-BFGS; along the gradient, at length 1, where there is no pair (Nocedal 1980).
+
+    Between them stands a multiple of the identity, which the last pair says; the identity in coordinates whitened by
+    what is known of all directions.
+    """
     inner = jnp.sum(steps * falls, -1)
     rho = jnp.where(curved, 1 / jnp.where(curved, inner, 1), 0)
 
@@ -233,7 +311,8 @@ def _newton(grad: Array, steps: Array, falls: Array, curved: Array) -> Array:
 
     q, a = jax.lax.scan(back, grad, (steps, falls, rho), reverse=True)
     square = jnp.sum(falls[-1] ** 2)
-    scale = jnp.where(curved[-1] & (square > 0), inner[-1] / jnp.where(square > 0, square, 1), 1 / _norm(grad))
+    last = 1.0 if whitened else inner[-1] / jnp.where(square > 0, square, 1)
+    scale = jnp.where(curved[-1] & (square > 0), last, 1 / _norm(grad))
     return jax.lax.scan(forth, q * scale, (steps, falls, rho, a))[0]
 
 

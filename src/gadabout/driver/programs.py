@@ -7,7 +7,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from importlib import import_module
 from typing import Any
 
@@ -20,6 +20,7 @@ from jax.stages import Lowered
 
 from gadabout.driver import kept
 from gadabout.driver.kept import form_of
+from gadabout.precision import whole_products
 
 QUICK = {"xla_backend_optimization_level": 1, "xla_cpu_prefer_vector_width": 512}
 """On a CPU, LLVM's first level takes half the time of its third, and most programs run as fast: their loops are XLA's.
@@ -59,7 +60,7 @@ class Program:
     def __call__(self, *arguments: Any, **named: Any) -> Any:
         if any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves((arguments, named))):
             return self.function(*arguments, **named)  # a part of another program, or of one that is only traced
-        with _donating(self.donates):
+        with _donating(self.donates), whole_products():
             *arrays, rest = _parted(arguments, named)
             if (kept_one := self._from_folder(arguments, named)) is not None:
                 return kept_one(*arrays)
@@ -68,7 +69,7 @@ class Program:
 
     def lower(self, *arguments: Any, **named: Any) -> Any:
         """What the arguments are traced to."""
-        with _donating(self.donates):
+        with _donating(self.donates), whole_products():
             return self._compiled.lower(*_parted(arguments, named))
 
     def ahead(self, *arguments: Any, **named: Any) -> Future:
@@ -102,7 +103,7 @@ class Program:
             result = self._of_arrays(first, others, rest)
             return _arrays_of(result)[0], jax.tree.map(lambda leaf: ... if eqx.is_array(leaf) else leaf, result)
 
-        with _donating(self.donates):
+        with _donating(self.donates), whole_products():
             return kept.lowered(name, parted, tuple(arrays), **self._options(self._wants_options))
 
     @functools.cached_property
@@ -225,7 +226,18 @@ def asks_the_host(function: Callable, *arguments: Any) -> bool:
 
 def _lowered(function: Callable, *arguments: Any) -> Lowered:
     compiled: Any = eqx.filter_jit(function)
-    return compiled.lower(*arguments).lowered
+    with _on_a_processor():
+        return compiled.lower(*arguments).lowered
+
+
+def _on_a_processor() -> AbstractContextManager:
+    """Where XLA counts operations: its clients for other devices say nothing."""
+    if jax.default_backend() == "cpu":
+        return nullcontext()
+    try:
+        return jax.default_device(jax.local_devices(backend="cpu")[0])
+    except RuntimeError:  # JAX was told to know of no processor
+        return nullcontext()
 
 
 def blank(spec: jax.ShapeDtypeStruct) -> jax.Array:

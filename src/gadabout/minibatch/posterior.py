@@ -14,6 +14,7 @@ from gadabout.checks import check_array, check_function, check_positive, check_w
 from gadabout.minibatch.density import Batch, Batches, Control, EstimatedDensity, num_rows_of
 from gadabout.minibatch.feed import AbstractFeed, IteratorFeed, RowFeed
 from gadabout.model import AbstractModel
+from gadabout.precision import whole_products
 from gadabout.target import Target
 
 BLOCK = 4_096
@@ -164,11 +165,13 @@ def _checked(rows: PyTree) -> tuple[PyTree, int]:
 
 
 @eqx.filter_jit
+@whole_products()
 def _likelihood(estimate: EstimatedDensity, position: PyTree, rows: PyTree, weights: Array) -> tuple[Array, PyTree]:
     return jax.value_and_grad(lambda position: estimate.likelihood(position, rows, weights))(position)
 
 
 @eqx.filter_jit
+@whole_products()
 def _ascend(estimate: EstimatedDensity, state: tuple, batches: Batches, settings: Array) -> tuple:
     """Adam on one chunk of batches; settings are iterations before, iterations now, their total, and the rate."""
     before, count, total, rate = settings

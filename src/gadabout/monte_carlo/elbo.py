@@ -31,6 +31,7 @@ from gadabout.layout import Layout
 from gadabout.monte_carlo.arguments import Density, Seed, check_room, flat_start, key_of, model_of
 from gadabout.monte_carlo.importance import lower_bound, weigh
 from gadabout.monte_carlo.plain import Estimate
+from gadabout.precision import whole_products
 from gadabout.proposals import AbstractDistribution, Gaussian
 from gadabout.target import Target
 
@@ -166,6 +167,7 @@ def _begin(model: Density, data: PyTree, init: Any, factor: FactorKind, key: Key
 
 
 @eqx.filter_jit
+@whole_products()
 def _remaining(key, q, target, num_draws):
     """Largest entry of (∇_a, ∇_B) at q, beyond four standard errors: 0 where the lower bound is stationary."""
     z = jax.vmap(q.noise)(jax.random.split(key, num_draws))
@@ -178,6 +180,7 @@ def _remaining(key, q, target, num_draws):
 
 
 @eqx.filter_jit
+@whole_products()
 def _fit(key, target, start, step_size, num_steps, num_draws):
     def step(q, t):
         z = jax.vmap(q.noise)(jax.random.split(jax.random.fold_in(key, t), num_draws))

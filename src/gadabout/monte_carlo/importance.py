@@ -22,6 +22,7 @@ from gadabout.checks import check_function, check_truth, check_whole
 from gadabout.diagnostics import pareto_k
 from gadabout.monte_carlo.arguments import Density, Seed, as_flat, check_room, key_of, model_of, unraveller
 from gadabout.monte_carlo.plain import Estimate, average, evaluate
+from gadabout.precision import whole_products
 from gadabout.proposals import AbstractDistribution, importance_sample
 
 LARGEST_PARETO_K = 0.7
@@ -173,6 +174,7 @@ def importance(
 
 
 @eqx.filter_jit
+@whole_products()
 def weigh(key, distribution, target, num_draws):
     """Draws from q, flat of shape (num_draws, n), and log π − log q of shape (num_draws,), with all constants of q."""
     draws, log_weights = importance_sample(key, distribution, target, num_draws)

@@ -23,6 +23,7 @@ from jaxtyping import Float, PyTree
 from gadabout.checks import check_finite, check_whole
 from gadabout.monte_carlo.arguments import Density, Seed, as_flat, check_room, key_of, model_of, unraveller
 from gadabout.monte_carlo.plain import Estimate
+from gadabout.precision import whole_products
 from gadabout.proposals import AbstractDistribution
 
 BLOCK = 256
@@ -145,6 +146,7 @@ def rejection(
 
 
 @eqx.filter_jit
+@whole_products()
 def _propose(key, numbers, distribution, target, log_envelope):
     """Points (batch, n), log π − log q (batch,) and which are accepted, for the numbers (batch / BLOCK, BLOCK)."""
 

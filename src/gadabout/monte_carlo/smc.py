@@ -38,6 +38,7 @@ from gadabout.monte_carlo.particles import (
     whiten,
     whitening,
 )
+from gadabout.precision import whole_products
 from gadabout.proposals import AbstractDistribution
 from gadabout.sampler import Sampler
 from gadabout.target import Target
@@ -135,6 +136,7 @@ class Bridge(eqx.Module):
 
 
 @eqx.filter_jit
+@whole_products()
 def _start(key, sampler, bridge, num_particles):
     """Particles from q₀, and the state of a sampler that has learned nothing yet."""
     x = jax.vmap(bridge.distribution.sample)(jax.random.split(key, num_particles))
@@ -143,6 +145,7 @@ def _start(key, sampler, bridge, num_particles):
 
 
 @eqx.filter_jit
+@whole_products()
 def _reweigh(bridge, x, λ, share):
     """The next λ, the log weights that lead to it, their ESS, and the log of their mean.
 
@@ -171,6 +174,7 @@ def _reweigh(bridge, x, λ, share):
 
 
 @eqx.filter_jit
+@whole_products()
 def _stage(key, sampler, bridge, x, state, λ, log_weights, num_adapt, num_moves):
     """Resamples the particles and moves them under π_λ; θ and memory are those of `state`, of the stage before.
 

@@ -11,6 +11,7 @@ from jaxtyping import Array, Float
 
 from gadabout.diagnostics import independence_efficiency, pareto_k
 from gadabout.diagnostics.summary import rhat_of_halves
+from gadabout.precision import whole_products
 from gadabout.proposals import Tails, fitted_tails, fitted_weights, log_radial_density, no_tails
 from gadabout.schedule.choose import score
 
@@ -203,5 +204,6 @@ def theta_of(weights: np.ndarray, tails: Tails) -> dict[str, np.ndarray]:
 
 
 @eqx.filter_jit
+@whole_products()
 def _whitened(factor: Any, mean: Array, draws: Any) -> Float[Array, "draws n"]:
     return jax.vmap(lambda x: factor.solve(x - mean))(draws)

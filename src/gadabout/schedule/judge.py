@@ -37,6 +37,8 @@ MUCH_LONGER = 10.0
 """times as many steps as with correlations: less is not worth what they cost where tails are long"""
 LONGER = 8
 """times as many are looked at where there is doubt, and at most where tails leave it open"""
+MANY_CHAINS, ROOM = 16, 2**28
+"""where there is doubt, more chains are looked at for as many iterations as these, in so many bytes of draws"""
 SHORTER, MOST_TIMES, MOST_LOOKS = 0.25, 3, 12
 """by which steps are shortened to lead a chain out of where it is slow, how many times, and in how many looks"""
 
@@ -61,7 +63,9 @@ class Judge(AbstractStage):
     promises is more independent draws for its cost than the second makes (by `independence_efficiency` and `score`, and
     a fixed table of costs, never by the clock), if the Pareto k̂ of its importance weights is below 0.5 and a proposal
     is worth a twentieth of an independent draw. Where there is doubt, or only k̂ is left to decide and 0.5 is within two
-    of its standard errors, as many draws again are asked, until it is not so or they are eight times as many.
+    of its standard errors, as many draws again are asked, until it is not so or they are eight times as many. Doubt
+    asks as many iterations of 64 chains as of 16: R-hat of short chains is large because they are short, however many
+    they are.
 
     Args:
         sampler: what was learned in the stage before.
@@ -82,11 +86,17 @@ class Judge(AbstractStage):
         return (self.sampler,)
 
     def looks_at(self, engine):
-        return LONGER * self._length(engine)
+        return self._most(engine)[1]
 
-    def _length(self, engine):
+    def _length(self, engine, num_chains=None):
         wanted = min(max(FEWEST, FOR_EACH * engine.starts.layout.dim), MOST)
-        return max(self.num_iterations, -(-wanted // engine.settings.num_chains))
+        return max(self.num_iterations, -(-wanted // (num_chains or engine.settings.num_chains)))
+
+    def _most(self, engine):
+        """The most iterations that are looked at: where tails alone leave the choice open, and where there is doubt."""
+        usual = LONGER * self._length(engine)
+        room = ROOM // (8 * engine.starts.layout.dim * engine.settings.num_chains)
+        return usual, max(usual, min(LONGER * self._length(engine, MANY_CHAINS), room))
 
     def begin(self, engine, warm):
         plain = theta_of(np.full(len(SCALES), 1 / len(SCALES)), no_tails(engine.starts.layout.dim))
@@ -99,11 +109,12 @@ class Judge(AbstractStage):
         run, theta = progress
         length = self._length(engine)
         run, look, anew = self._look(engine, run, length)
-        theta, evidence, more = self._judged(engine, theta, look, LONGER * length)
+        most = self._most(engine)
+        theta, evidence, more = self._judged(engine, theta, look, most)
         while more:
             run, *rest = engine.look(self.sampler, run, more)
             look = look.and_more(*rest)
-            theta, evidence, more = self._judged(engine, theta, look, LONGER * length)
+            theta, evidence, more = self._judged(engine, theta, look, most)
         move = decide(evidence) if self.move is None else self.move
         alone = move == "independence" and evidence.get("diagonal", False)
         if move == "sturdy":
@@ -182,19 +193,23 @@ class Judge(AbstractStage):
         return engine.hand_over(run) if MOVES[engine.choice] == "local" else engine.hand_on(run, self.where, theta)
 
 
-def wanted(evidence: Mapping[str, Any], shape: tuple[int, ...], most: int) -> int:
-    """How many iterations more have to be looked at, after draws of a shape (t, chains, n), of which there are `most`.
+def wanted(evidence: Mapping[str, Any], shape: tuple[int, ...], most: tuple[int, int]) -> int:
+    """How many iterations more have to be looked at, after draws of a shape (t, chains, n).
+
+    Of which there are `most`: where only k̂ is left to decide, and where there is doubt.
 
     With M draws in the tail k̂ has the standard error (1 + k)/√M (Vehtari et al. 2024), and k/(1 + k), which is what
     the evidence holds, one of (1 − k/(1 + k))/√M.
     """
     made, draws = shape[0], shape[0] * shape[1]
     if evidence["doubt"]:
-        return min(made, most - made)
+        return max(min(made, most[1] - made), 0)
     if "pareto_k" not in evidence or decide({**evidence, "pareto_k": 0.0}) != "independence":
         return 0
     k = evidence["pareto_k"]
-    return min(made, most - made) if abs(k - LARGEST_PARETO_K) < 2 * (1 - k) / np.sqrt(tail_size(draws)) else 0
+    if abs(k - LARGEST_PARETO_K) >= 2 * (1 - k) / np.sqrt(tail_size(draws)):
+        return 0
+    return max(min(made, most[0] - made), 0)
 
 
 def decide(evidence: Mapping[str, Any]) -> str:
