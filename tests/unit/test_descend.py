@@ -7,11 +7,11 @@ import pytest
 from arviz_stats.base.array import array_stats
 
 import gadabout as gad
-from gadabout.driver.descend import _fitted, curvature, curved, descend, go_on, land, room_below
+from gadabout.driver.descend import _fitted, concave, convex, curvature, curved, descend, go_on, land, room_below
 from gadabout.driver.programs import operations
 from gadabout.factors import isotropic
 from gadabout.schedule.evidence import Look, seen
-from gadabout.target import Target
+from gadabout.target import Point, Target
 
 N = 20
 
@@ -223,3 +223,11 @@ def test_where_the_log_density_is_not_concave_low_chains_stay_where_they_are():
     landing = land(Target(two_modes), starts, jax.random.key(0), "dense")
     assert jnp.linalg.norm(landing.positions[3] - 40.0) < 1
     assert not landing.outside.any()
+
+
+def test_a_point_that_is_not_finite_hides_nothing_of_the_others():
+    """Two of three points lie on a parabola that opens upwards; the third has no gradient."""
+    x = jnp.array([[-1.0], [1.0], [0.0]])
+    points = Point(x, x[:, 0] ** 2, jnp.where(x == 0, jnp.nan, 2 * x))
+    assert convex(points)
+    assert not concave(points)

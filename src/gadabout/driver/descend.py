@@ -206,9 +206,7 @@ def convex(points: Point) -> Bool[Array, ""]:
 
     A concave log density has one mode, and its gradient falls along the way from any point to any other.
     """
-    good = points.finite & jnp.isfinite(points.grad).all(-1)
-    mean = jnp.sum(jnp.where(good[:, None], points.x, 0), 0) / jnp.maximum(good.sum(), 1)
-    x, grad = (jnp.where(good[:, None], rows, 0) for rows in (points.x - mean, points.grad))
+    good, x, grad = _about_their_mean(points)
     size = jnp.linalg.norm(x, axis=-1), jnp.linalg.norm(grad, axis=-1)
     own, products = jnp.sum(x * grad, -1), grad @ x.T
     rise = own[:, None] + own - products - products.T
@@ -221,14 +219,20 @@ def concave(points: Point) -> Bool[Array, ""]:
 
     It says more than `convex`, which sees gradients alone: those of two modes are zero.
     """
-    good = points.finite
-    mean = jnp.sum(jnp.where(good[:, None], points.x, 0), 0) / jnp.maximum(good.sum(), 1)
-    x, grad = (jnp.where(good[:, None], rows, 0) for rows in (points.x - mean, points.grad))
+    good, x, grad = _about_their_mean(points)
     logp = jnp.where(good, points.logp, 0)
     size = jnp.linalg.norm(grad, axis=-1)[:, None] * jnp.linalg.norm(x, axis=-1) + jnp.abs(logp)
     above = logp - logp[:, None] - grad @ x.T + jnp.sum(grad * x, -1)[:, None]
     rounding = jnp.finfo(x.dtype).eps ** 0.5 * (size + jnp.diagonal(size)[:, None])
     return jnp.all((above <= rounding) | ~good[:, None] | ~good)
+
+
+def _about_their_mean(points: Point) -> tuple[Bool[Array, " points"], Array, Array]:
+    """Which of some points are finite, each by itself; their x, less the mean of those, and gradients; 0 for others."""
+    good = jax.vmap(lambda point: point.finite)(points)
+    mean = jnp.sum(jnp.where(good[:, None], points.x, 0), 0) / jnp.maximum(good.sum(), 1)
+    x, grad = (jnp.where(good[:, None], rows, 0) for rows in (points.x - mean, points.grad))
+    return good, x, grad
 
 
 def room_below(n: int) -> Array:
