@@ -156,13 +156,14 @@ class Sampler(eqx.Module):
         return State(kernel, state.memory, jax.vmap(lambda x: kernel.init(x, target))(positions))
 
     def step(
-        self, key: Key[Array, "..."], state: State, target: Target, adapt: bool = True, pool: Pool = ALONE
+        self, key: Key[Array, "..."], state: State, target: Target, adapt: bool | Array = True, pool: Pool = ALONE
     ) -> tuple[State, dict[str, Array]]:
-        """One iteration of every chain: transition, and with `adapt` (static) one update of θ shared by all.
+        """One iteration of every chain: transition, and with `adapt` one update of θ shared by all.
 
         `key` is one key, or one for each chain; `pool` says where the other chains are, if they are elsewhere. Returns
         the new state and the statistics of the iteration, each of shape (num_chains,), by their ArviZ names; with
-        `adapt` those of the adaptation are among them.
+        `adapt` those of the adaptation are among them. With an array for `adapt` one program serves for both; where it
+        is False, the adaptation's statistics are zero.
         """
         kernel, memory = state.kernel, state.memory
         num_chains = jax.tree.leaves(state.chains)[0].shape[0]
@@ -170,17 +171,23 @@ class Sampler(eqx.Module):
 
         def transition(key, before):
             after, info = checked(kernel, kernel.step(key, before, target))
-            if not adapt:
+            if adapt is False:
                 return after, None, info.record
-            evidence, trace = self.adaptation.observe(memory, kernel, Transition(before, after, info))
+            observe = lambda: self.adaptation.observe(memory, kernel, Transition(before, after, info))
+            evidence, trace = _where_adapting(adapt, observe)
             return after, evidence, info.record | trace
 
         chains, evidence, record = pool.each(transition, keys, state.chains)
-        record.setdefault("gradient_evaluations", jnp.full(num_chains, kernel.gradient_evaluations(adapt)))
-        if adapt:
-            pooled = self.adaptation.pool(memory, kernel, evidence, pool)
-            kernel, memory, chains = self.adaptation.update(memory, kernel, chains, pooled)
-            chains = pool.each(kernel.rebase, chains)
+        gradients = jnp.where(adapt, kernel.gradient_evaluations(True), kernel.gradient_evaluations(False))
+        record.setdefault("gradient_evaluations", jnp.full(num_chains, gradients))
+        if adapt is not False:
+
+            def update():
+                pooled = self.adaptation.pool(memory, kernel, evidence, pool)
+                learned = self.adaptation.update(memory, kernel, chains, pooled)
+                return *learned[:2], pool.each(learned[0].rebase, learned[2])
+
+            kernel, memory, chains = _where_adapting(adapt, update, (kernel, memory, chains))
         return State(kernel, memory, chains), record
 
     def run(
@@ -230,6 +237,15 @@ def checked(kernel: AbstractKernel, transition: Any) -> tuple[PyTree, AbstractIn
             f"{', '.join(transition[1].record)}; add them to what gadabout.kernels.Info records"
         )
     return transition
+
+
+def _where_adapting[T](adapt: bool | Array, learn: Callable[[], T], else_: T | None = None) -> T:
+    """What `learn` makes, where that is wanted, and else `else_`, or zeros."""
+    if adapt is True:
+        return learn()
+    if else_ is None:
+        else_ = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), jax.eval_shape(learn))
+    return jax.lax.cond(adapt, learn, lambda: else_)
 
 
 def theta_by_name(kernel: AbstractKernel) -> dict[str, Array]:

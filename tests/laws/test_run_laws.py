@@ -65,7 +65,8 @@ def engine(name, sink, interrupted=lambda: False, *, model=PLAIN, chains=range(C
     settings = Settings(len(chains), WARMUP, DRAWS, **settings)
     plan, records = plan_of(entry(name)), Records(model, sink)
     made = Engine(model, plan, settings, jax.random.key(seed), records, starts, interrupted=interrupted)
-    keys = jax.vmap(lambda c: jax.random.fold_in(made.stream, c))(jnp.asarray(chains))
+    stream = jax.random.split(made.key)[1]
+    keys = jax.vmap(lambda c: jax.random.fold_in(stream, c))(jnp.asarray(chains))
     made.first = lambda: Warm(keys, jnp.zeros((), jnp.uint32))
     return made
 

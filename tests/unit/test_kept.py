@@ -11,8 +11,10 @@ import pytest
 
 import gadabout as gad
 from gadabout.driver import kept, loop, programs
+from gadabout.driver.engine import Engine
 from gadabout.driver.kept import name_of, recalled
 from gadabout.model import Model
+from gadabout.schedule import judge
 
 
 @pytest.fixture
@@ -46,6 +48,34 @@ def test_another_process_lowers_nothing_and_makes_the_same_draws(folder, monkeyp
     assert not lowered
     monkeypatch.undo()
     np.testing.assert_array_equal(drawn(gad.gad_mala(), log_density()), first)  # as programs that nobody keeps
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize("move", ["independence", "local", "sturdy"])
+def test_what_was_chosen_in_another_process_is_there_before_it_is_chosen(folder, monkeypatch, move):
+    """Nothing is traced then, and nothing compiled that JAX's cache does not have, whichever the choice was."""
+    monkeypatch.setattr(judge, "decide", lambda evidence: move)
+    log_density = lambda x: -0.5 * jnp.sum(x**2) - jnp.sum(x**4)
+    first = drawn(None, log_density)
+    asked, chosen, missed = [], [], []
+    ahead, choose = programs.Program.ahead, Engine.choose
+
+    def listen(self, *arguments, **named):
+        asked.append((self.function.__name__, arguments[0][0].name if self.function is loop._advance.function else ""))
+        return ahead(self, *arguments, **named)
+
+    monkeypatch.setattr(programs.Program, "ahead", listen)
+    monkeypatch.setattr(Engine, "choose", lambda self, *told: chosen.append(list(asked)) or choose(self, *told))
+    monkeypatch.setattr(kept, "_exported", lambda *program: missed.append(program))
+    note = lambda event, **more: missed.append(event) if "cache_misses" in event else None
+    jax.monitoring.register_event_listener(note)
+    try:
+        np.testing.assert_array_equal(drawn(None, log_density), first)
+    finally:
+        jax.monitoring.unregister_event_listener(note)
+    drawing = {"independence": "local-global", "local": "split-hmc", "sturdy": "nuts"}[move]
+    assert ("_advance", drawing) in chosen[0]
+    assert not missed
 
 
 def test_another_log_density_has_its_own_programs(folder):

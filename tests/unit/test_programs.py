@@ -12,6 +12,7 @@ import pytest
 import gadabout as gad
 from gadabout.driver import programs
 from gadabout.driver.programs import Program, blank, form_of, program, ready
+from gadabout.schedule import judge
 
 
 def slow_to_compile(shift):
@@ -80,7 +81,31 @@ def test_the_first_programs_of_a_run_are_foreseen(monkeypatch):
     density = lambda x: -0.5 * jnp.sum(x**2)
     plan = gad.default(move="split-hmc")
     gad.sample(density, jnp.zeros(3), sampler=plan, num_warmup=60, num_draws=200, progress=False)
-    assert sorted(lowered) == ["_advance", "_advance", "_keys_of_chains", "_search", "land", "send_out"]
+    assert sorted(lowered) == ["_advance", "_advance", "_search", "keys_of_run", "land", "send_out", "start"]
+
+
+@pytest.mark.parametrize(
+    ("move", "traced"), [("independence", ["local-global"]), ("local", ["local-global", "split-hmc"])]
+)
+def test_nothing_is_compiled_but_what_is_chosen(monkeypatch, move, traced):
+    """What is likely to be chosen is traced beforehand, once, and left where something else is."""
+    drawing, compiled, lower, compile_one = {}, [], Program.lower, programs._compile
+
+    def listen(self, *arguments):
+        lowered = lower(self, *arguments)
+        if self.function.__name__ == "_advance" and not arguments[0][2]:
+            drawing[id(lowered)] = arguments[0][0].name
+        return lowered
+
+    programs.forget()
+    monkeypatch.setattr(Program, "lower", listen)
+    monkeypatch.setattr(programs, "_compile", lambda *one: compiled.append(one[0]) or compile_one(*one))
+    monkeypatch.setattr(judge, "decide", lambda evidence: move)
+    density = lambda x: -0.5 * jnp.sum(x**2)
+    tree = gad.sample(density, jnp.zeros(3), num_warmup=60, num_draws=200, progress=False)
+    assert sorted(drawing.values()) == traced
+    assert [drawing[id(one)] for one in compiled if id(one) in drawing] == [traced[-1]]
+    assert tree.attrs["sampler"] == "default"
 
 
 def test_what_was_told_before_is_known_until_programs_are_forgotten():

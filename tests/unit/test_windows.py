@@ -62,6 +62,27 @@ def test_a_chunk_ends_where_what_is_learned_has_settled():
     assert len(draws) == 120
 
 
+@pytest.mark.parametrize("name", SAMPLERS)
+def test_the_program_that_learns_looks_as_one_that_draws_does(name):
+    """With θ standing still: the same draws, to the bit, and nothing learned from them."""
+    sampler = SAMPLERS[name]
+    target, run = begin(sampler)
+    theta = jax.tree.map(np.array, (run.pools.kernel, run.pools.memory))
+    windows = loop.no_windows(sampler.adaptation)
+    looked, seen, tally = loop.advance(sampler, target, run, 30, 1, True, FIELDS, windows=windows)
+    still = lambda a, b: jax.tree.all(jax.tree.map(np.array_equal, a, b))
+    assert still(theta, (looked.pools.kernel, looked.pools.memory))
+    _, run = begin(sampler)
+    drawn, plain, _ = loop.advance(sampler.drawing(), target, run, 30, 1, False, FIELDS)
+    for field in FIELDS:
+        np.testing.assert_array_equal(seen[field][:30], plain[field][:30])
+    assert still(looked.pools.chains, drawn.pools.chains)
+    assert (int(tally.made), bool(tally.settled)) == (30, False)
+    windows = loop.windows_within(sampler.adaptation, 0, 120)[0]
+    learned, *_ = loop.advance(sampler, target, looked, 30, 1, True, FIELDS, windows=windows)
+    assert not still(theta, (learned.pools.kernel, learned.pools.memory))
+
+
 def test_a_chunk_goes_as_far_as_the_windows_it_is_told_of():
     """More than a chunk holds: the rest are told when they come."""
     adaptation = gad.nuts().adaptation

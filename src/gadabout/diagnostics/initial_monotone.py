@@ -50,12 +50,10 @@ def _block_ess(draws: np.ndarray) -> np.ndarray:
 
 def _autocorrelation(draws: np.ndarray) -> np.ndarray:
     """Autocorrelations at all lags along the last axis, by the Fourier transform."""
-    from scipy.fft import next_fast_len  # takes a while to import: only where it is used
-
     length = draws.shape[-1]
     centred = draws - draws.mean(axis=-1, keepdims=True)
     centred /= np.abs(centred).max(axis=-1, keepdims=True)  # no underflow or overflow in the squares
-    padded = next_fast_len(2 * length, real=True)
+    padded = 2 ** (2 * length - 1).bit_length()
     transform = np.fft.rfft(centred, padded, axis=-1)
     power = transform.real**2 + transform.imag**2
     autocovariance = np.fft.irfft(power, padded, axis=-1)[..., :length]

@@ -122,16 +122,14 @@ def _geyer(rho: np.ndarray) -> np.ndarray:
 
 def _autocovariance(chains: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Autocovariances, means over chains, (k, draw), and the chains' means (k, chain), in a unit of each row's own."""
-    from scipy import fft
-
     draws = chains.shape[2]
     centred = chains - chains.mean(axis=(1, 2), keepdims=True)
     scale = np.abs(centred).max(axis=(1, 2), keepdims=True)
     centred /= np.where(scale > 0, scale, 1)  # no underflow or overflow in the squares
     means = centred.mean(2)
     centred -= means[:, :, None]
-    padded = fft.next_fast_len(2 * draws, real=True)
-    transform: Any = fft.rfft(centred, padded, axis=2)
+    padded = 2 ** (2 * draws - 1).bit_length()
+    transform: Any = np.fft.rfft(centred, padded, axis=2)
     power = (transform.real**2 + transform.imag**2).mean(1)
-    covariance: Any = fft.irfft(power, padded, axis=1)
+    covariance: Any = np.fft.irfft(power, padded, axis=1)
     return covariance[:, :draws] / draws, means

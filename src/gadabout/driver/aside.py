@@ -47,7 +47,7 @@ def descend(services: "Services", warm: Warm, kind: FactorKind) -> Warm:
     scouts = send_out(*_scouts(services, positions)) if _may_scout(services) else None
     jax.block_until_ready(landing)
     pipeline.clock("warmup")
-    if np.any(landing.outside):
+    if np.asarray(landing.outside).any():
         landing = _gone_on(services, landing)
     pipeline.foresee((time.perf_counter() - sent) * len(positions) / int(landing.evaluations))
     pipeline.add_aside(0, int(landing.evaluations))
@@ -90,7 +90,7 @@ def _elsewhere(services: "Services", scouts: Scouts, landing: Landing) -> Any:
 
 def _walk(services: "Services", positions: Any, kind: FactorKind) -> tuple:
     """What `land` is called with."""
-    return services.target, positions, services.start_key, kind, jnp.asarray(MOST_TURNS)
+    return services.target, positions, services.keys.start, kind, jnp.asarray(MOST_TURNS)
 
 
 def _may_scout(services: "Services") -> bool:
@@ -101,7 +101,7 @@ def _may_scout(services: "Services") -> bool:
 
 def _scouts(services: "Services", starts: Any) -> tuple:
     """What `send_out` is called with."""
-    return services.target, starts, services.start_key
+    return services.target, starts, services.keys.start
 
 
 def trial(services: "Services", sampler: Sampler, warm: Warm, num_iterations: int) -> tuple[Warm, np.ndarray, float]:
@@ -118,11 +118,16 @@ def trial(services: "Services", sampler: Sampler, warm: Warm, num_iterations: in
 def look(
     services: "Services", sampler: Sampler, run: loop.Run, num_iterations: int
 ) -> tuple[loop.Run, np.ndarray, dict[str, np.ndarray]]:
-    """Iterations with θ standing still: positions (t, num_chains, n), and statistics."""
+    """Iterations with θ standing still: positions (t, num_chains, n), and statistics.
+
+    They are made by the program that learned, where windows end within chunks: it is there. Else by that which draws.
+    """
     ready([] if services.known else [look_ahead(services, sampler, run)])
     services.pipeline.clock("compile")
-    drawing, sent = services.drawing(sampler), time.perf_counter()
-    run, seen = _ahead(services, drawing, run, num_iterations, False, _looked_at(services, drawing, run))
+    looking, adapt, fields = _looked_with(services, sampler, run)
+    windows = loop.no_windows(sampler.adaptation) if adapt else None
+    sent = time.perf_counter()
+    run, seen = _ahead(services, looking, run, num_iterations, adapt, fields, windows)
     services.pipeline.paced(num_iterations, time.perf_counter() - sent)
     services.pipeline.clock("warmup")
     return run, seen.pop(loop.POSITION), seen
@@ -130,15 +135,21 @@ def look(
 
 def look_ahead(services: "Services", sampler: Sampler, run: loop.Run) -> Future:
     """Compiles, in another thread, what `look` runs."""
+    looking, adapt, fields = _looked_with(services, sampler, run)
+    return services.pipeline.ahead(looking, run, adapt, fields)
+
+
+def _looked_with(services: "Services", sampler: Sampler, run: loop.Run) -> tuple[Sampler, bool, tuple[str, ...]]:
+    """The program that looks: of which sampler, whether it is the one that learns, and what it records.
+
+    That is what the program records that it is besides, and what judges ask for.
+    """
+    if services.pipeline.within(sampler):
+        return sampler, True, _learned_by(services, sampler, run)
     drawing = services.drawing(sampler)
-    return services.pipeline.ahead(drawing, run, False, _looked_at(services, drawing, run))
-
-
-def _looked_at(services: "Services", drawing: Sampler, run: loop.Run) -> tuple[str, ...]:
-    """What is recorded, so that it is the program that draws, and what judges ask for, whatever is recorded."""
     offered = loop.shapes(drawing, services.target, run, False)
     recorded = (name for name in sorted(offered) if services.records.select(name, False))
-    return tuple(dict.fromkeys((*recorded, *(name for name in JUDGED if name in offered))))
+    return drawing, False, tuple(dict.fromkeys((*recorded, *(name for name in JUDGED if name in offered))))
 
 
 def learn_anew(
@@ -152,8 +163,7 @@ def learn_anew(
     fitted = factor.fitted(jnp.asarray(covariance, x.dtype))
     learned = Learned(jnp.asarray(draws.mean(0), x.dtype), fitted)
     run = services.start(sampler, Warm(run.chain_keys, run.t, x[jnp.asarray(sources)], learned))
-    recorded = tuple(services.records.shapes(sampler, services.target, run, True, True))  # the program that learned
-    done = 0
+    recorded, done = _learned_by(services, sampler, run), 0
 
     def unkept(run, end, windows):
         run, chunk, settled = _unkept(services, sampler, run, end - done, True, recorded, windows)
@@ -164,8 +174,19 @@ def learn_anew(
     return services.settle(sampler, run)
 
 
+def _learned_by(services: "Services", sampler: Sampler, run: loop.Run) -> tuple[str, ...]:
+    """What is recorded by the program by which a sampler learned."""
+    return tuple(services.records.buffered(sampler, services.target, run, True, True))
+
+
 def _ahead(
-    services: "Services", sampler: Sampler, run: loop.Run, num_iterations: int, adapt: bool, fields: tuple[str, ...]
+    services: "Services",
+    sampler: Sampler,
+    run: loop.Run,
+    num_iterations: int,
+    adapt: bool,
+    fields: tuple[str, ...],
+    windows: loop.Windows | None = None,
 ) -> tuple[loop.Run, dict[str, np.ndarray]]:
     """Iterations that nobody keeps, and their records, each of shape (num_iterations, num_chains, ...).
 
@@ -173,7 +194,7 @@ def _ahead(
     """
     parts, done = [], 0
     while done < num_iterations:
-        run, chunk, _ = _unkept(services, sampler, run, num_iterations - done, adapt, fields)
+        run, chunk, _ = _unkept(services, sampler, run, num_iterations - done, adapt, fields, windows)
         done += chunk.length
         parts.append({name: np.array(rows)[: chunk.length] for name, rows in chunk.buffer.items()})
     shape = (done, services.settings.num_chains)

@@ -3,7 +3,9 @@
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
+from contextlib import suppress
 from dataclasses import replace
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -12,11 +14,11 @@ import numpy as np
 from jaxtyping import Array, Key, PyTree
 
 from gadabout.diagnostics import spacing_of
-from gadabout.driver import aside, loop, processes
+from gadabout.driver import aside, kept, loop, processes
 from gadabout.driver.checkpoint import Account, Checkpoint, CheckpointError, Cursor, take
 from gadabout.driver.ending import Completed, Ending, Failed, Interrupted, Satisfied
 from gadabout.driver.pipeline import Pipeline, Settings
-from gadabout.driver.programs import blank, import_ahead, ready, told_before
+from gadabout.driver.programs import blank, drop_traced, import_ahead, ready, told_before
 from gadabout.driver.progress import Progress
 from gadabout.driver.records import Records
 from gadabout.driver.search import Starts
@@ -26,7 +28,7 @@ from gadabout.driver.threads import one_thread
 from gadabout.minibatch import AbstractFeed
 from gadabout.model import AbstractModel
 from gadabout.sampler import Learned, Sampler
-from gadabout.schedule import AbstractStage, Descend, Draw, Judge, Learn, Plan, Search, Sift
+from gadabout.schedule import AbstractStage, Chosen, Descend, Draw, Judge, Learn, Plan, Search, Sift
 
 
 class Engine(Services):
@@ -64,26 +66,32 @@ class Engine(Services):
         self.plan, self.settings, self.records, self.starts = plan, settings, records, starts
         self.target = model.target if feed is None else model.target.with_data(feed.start())
         self.learned, self.interrupted = learned, interrupted
-        self.start_key, self.stream = jax.random.split(key)
+        self.key = key
         began = time.perf_counter() if began is None else began
         self.pipeline = Pipeline(self.target, starts.layout.dim, settings, records, observers, began, feed)
         self.stage, self.done, self.choice, self.evidence = 0, 0, 0, {}
         self.known, self.drawn_with = False, {}
+        looks = [stage.sampler for stage in plan.stages if isinstance(stage, Judge)]
+        records.judged = aside.JUDGED if any(map(self.pipeline.within, looks)) else ()
         self.progress: PyTree = None
 
     def drive(self, checkpoint: Checkpoint | None = None) -> Ending:
         """Carries the plan out: from its beginning, from a checkpoint, or from where it was stopped."""
+        self._begin(checkpoint)
         with one_thread(self.starts.layout.dim):
-            return self._drive(checkpoint)
+            return self._go_on()
 
-    def _drive(self, checkpoint: Checkpoint | None) -> Ending:
+    def _begin(self, checkpoint: Checkpoint | None) -> None:
+        """Puts the run at its beginning, or at a checkpoint, if it is not under way."""
         if checkpoint is not None:
             self._restore(checkpoint)
         elif self.progress is None:
-            import_ahead("scipy.special", "scipy.fft", "xarray")  # judges and results ask for them, a second later
+            import_ahead("scipy.special", "xarray")  # judges and results ask for them, a second later
             self.check_memory()
             self._foresee()
             self.progress = self.plan.stages[0].begin(self, self.first())
+
+    def _go_on(self) -> Ending:
         cut = False
         while True:
             stage = self.plan.stages[self.stage]
@@ -187,9 +195,9 @@ class Engine(Services):
         last = self.plan.stages[-1].samplers
         return last[min(self.choice, len(last) - 1)]
 
-    def _acting(self, stage: int | None = None) -> AbstractStage:
+    def _acting(self, stage: int | None = None, choice: int | None = None) -> AbstractStage:
         either = self.plan.stages[self.stage if stage is None else stage].alternatives
-        return either[min(self.choice, len(either) - 1)]
+        return either[min(self.choice if choice is None else choice, len(either) - 1)]
 
     def _restore(self, checkpoint: Checkpoint) -> None:
         """Puts the run where a checkpoint was taken."""
@@ -213,21 +221,68 @@ class Engine(Services):
         """
         stages = self.plan.stages
         first = next(i for i, stage in enumerate(stages) if not isinstance(stage, Search | Descend | Sift))
-        several = self.settings.mesh is not None or self.pipeline.feed is not None
-        if several or not isinstance(stages[first], Learn | Draw):
+        if not self._alone or not isinstance(stages[first], Learn | Draw):
             return
+        drop_traced()
+        skeleton = Skeleton(self)
         self.known = told_before(self.target, self.plan, self.settings.num_chains, self.learned is None)
         if self.known:
             return
         try:
             for stage in stages[:first]:
                 if isinstance(stage, Search):
-                    self.search_ahead()
+                    skeleton.search_ahead()
                 if isinstance(stage, Descend) and self.learned is None:
-                    self.descend_ahead(stage.factor)
-            self._compiling(first, jax.tree.map(blank, Skeleton(self).progress_of(first)))
+                    skeleton.descend_ahead(stage.factor)
+            self._foresee_stage(first, skeleton)
+            self._foresee_choice(first)
         except Exception:
             return
+
+    @property
+    def _alone(self) -> bool:
+        """Whether the run is on one device, and takes no batches: its programs can be foreseen."""
+        return self.settings.mesh is None and self.pipeline.feed is None
+
+    def _foresee_choice(self, first: int) -> None:
+        """Compiles what was chosen in an earlier process, which kept it; else traces what is likely to be chosen."""
+        before = kept.recall(name) if (name := self._name_of_choice()) else None
+        likely = (stage.likely(self.starts.layout.dim) for stage in self.plan.stages[first:])
+        choice = next((one for one in likely if one is not None), None) if before is None else before[0]
+        if choice is None:
+            return
+        self._foresee_chosen(choice, compiled=before is not None)
+
+    def _foresee_chosen(self, choice: int, compiled: bool) -> None:
+        """Has the programs of what a choice stands for compiled, side by side, or traced alone."""
+        skeleton = Skeleton(self)
+        skeleton.choice = skeleton.known_choice = choice
+        for index, stage in enumerate(self.plan.stages):
+            if isinstance(stage, Chosen):
+                self._foresee_stage(index, skeleton, compiled)
+
+    def _foresee_stage(self, index: int, skeleton: Skeleton, compiled: bool = True) -> None:
+        """Has the programs of a stage that runs a sampler compiled, side by side, or traced alone."""
+        warm, run = (jax.tree.map(blank, told(index)) for told in (skeleton.warm_of, skeleton.progress_of))
+        if not isinstance(run, loop.Run):
+            return
+        if warm.pools is None:
+            begun = loop.start.ahead if compiled else loop.start.trace
+            begun(self._acting(index, skeleton.choice).samplers[0], self.target, warm, self.settings.pooled)
+        self._compiling(index, run, skeleton.choice, compiled)
+
+    def choose(self, choice, evidence):
+        super().choose(choice, evidence)
+        if self.known or not self._alone:
+            return
+        with suppress(Exception):  # what is wrong with them is said where they are run
+            self._foresee_chosen(choice, compiled=True)
+        if name := self._name_of_choice():
+            kept.remember(name, (choice,))
+
+    def _name_of_choice(self) -> str | None:
+        """Under which it is kept for other processes what was chosen."""
+        return kept.name_of(("choice",), (self.target, self.plan, self.settings.num_chains)) if kept.keeps() else None
 
     def _compile(self) -> None:
         """Compiles, side by side, what a stage will run, and those after it with its sampler."""
@@ -235,29 +290,36 @@ class Engine(Services):
             ready(self._compiling(self.stage, self.progress))
         self.pipeline.clock("compile")
 
-    def _compiling(self, index: int, run: loop.Run) -> list[Future]:
-        """The programs of a stage, and of the one after it where it has the same sampler, for a run like this one."""
-        stage = self._acting(index)
+    def _compiling(self, index: int, run: loop.Run, choice: int | None = None, compiled: bool = True) -> list[Future]:
+        """The programs of a stage, and of the one after it where it has the same sampler, for a run like this one.
+
+        They are those of another choice, or only traced, where that is asked for.
+        """
+        stage = self._acting(index, choice)
         sampler, compiling, following = stage.samplers[0], [], stage
         if isinstance(stage, Learn):
-            following = self.plan.stages[index + 1]
-            compiling.append(self._compile_one(sampler, run, adapt=True, warmup=True))
-            if sampler.adaptation.finishes and not self.pipeline.within(sampler):
+            following = self._acting(index + 1, choice)
+            compiling.append(self._compile_one(sampler, run, compiled, adapt=True, warmup=True))
+            if compiled and sampler.adaptation.finishes and not self.pipeline.within(sampler):
                 ending = sampler.adaptation.ending(1, 1)
                 compiling.append(lambda: loop.end_window.ahead(sampler, self.gathered(run), ending))
         if isinstance(following, Judge):
             compiling.append(lambda: aside.look_ahead(self, sampler, run))
         elif following is stage or following.samplers[0] is sampler:
             drawing = self.drawing(sampler)
-            compiling.append(self._compile_one(drawing, run, adapt=sampler.adaptation.continues, warmup=False))
+            adapt = sampler.adaptation.continues
+            compiling.append(self._compile_one(drawing, run, compiled, adapt=adapt, warmup=False))
         return [] if self.known else [asked() for asked in compiling]
 
-    def _compile_one(self, sampler: Sampler, run: loop.Run, *, adapt: bool, warmup: bool) -> Callable[[], Future]:
-        """What compiles a chunk, once its records are known to fit into memory."""
+    def _compile_one(
+        self, sampler: Sampler, run: loop.Run, compiled: bool, *, adapt: bool, warmup: bool
+    ) -> Callable[[], Any]:
+        """What compiles, or traces, a chunk, once its records are known to fit into memory."""
         recorded = self.records.shapes(sampler, self.target, run, adapt, warmup)
+        buffered = tuple(self.records.buffered(sampler, self.target, run, adapt, warmup))
         argument, wanted = ("num_warmup", self.settings.num_warmup) if warmup else ("num_draws", self.num_draws)
         self.records.check_memory(recorded, wanted // self.thinning if warmup else wanted, argument)
-        return lambda: self.pipeline.ahead(sampler, run, adapt, tuple(recorded))
+        return lambda: self.pipeline.ahead(sampler, run, adapt, buffered, compiled)
 
     def _reason_to_end(self, stop: bool, failed: bool) -> Ending | None:
         """Why the run ends here, all records stored; None if it goes on."""

@@ -113,9 +113,11 @@ def lowered(name: str, parted: Callable, arrays: tuple, **options: Any) -> tuple
         arrays: what it is called with.
         options: of `jax.jit`.
     """
+    weak = lambda leaf: bool(getattr(leaf, "weak_type", False))
+    specs = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, weak_type=weak(leaf)), arrays)
     try:
-        packed, told = recall(name) or remember(name, _exported(parted, arrays))
-        return jax.jit(export.deserialize(bytearray(packed)).call, **options).lower(*arrays), told
+        packed, told = recall(name) or remember(name, _exported(parted, specs))
+        return jax.jit(export.deserialize(bytearray(packed)).call, **options).lower(*specs), told  # wherever arrays are
     except Exception:
         return None
 
@@ -214,12 +216,12 @@ def _printed(target: Target) -> str | None:
     if target.layout is None:
         raise Unnameable("a log density of positions whose form nobody tells")
     x = jax.ShapeDtypeStruct((2, target.layout.dim), jnp.result_type(float))
-    told = [_text(function, target, x) for function in (_values, _gradients)]
+    told = [_text(_values, target, x)]
     for function in (_forward_curvatures, _backward_curvatures):
         try:
             told.append(_text(function, target, x))
         except Exception:  # a log density with a rule of its own for gradients may have none for these
-            told.append("")
+            told.append(_text(_gradients, target, x))
     text = "|".join(told)
     if "callback" in text:
         return None

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from concurrent.futures import Future
+from dataclasses import replace
 from typing import Any
 
 import equinox as eqx
@@ -49,11 +50,13 @@ MOST_ENDS = 16
 class Windows(eqx.Module):
     """Where windows of the adaptation end within a chunk: after how many iterations, and of which of its parts.
 
-    Arrays of `MOST_ENDS` rows, of which those after 0 iterations stand for none.
+    Arrays of `MOST_ENDS` rows, of which those after 0 iterations stand for none; and whether θ is learned at all, or
+    the program that learns is one to look with, θ standing still.
     """
 
     after: Int[Array | np.ndarray, " ends"]
     ending: PyTree
+    learns: Bool[Array | np.ndarray, ""]
 
 
 class Tally(eqx.Module):
@@ -91,7 +94,6 @@ def handed_on(run: Run, where: Callable[[Any], Any]) -> tuple[Float[Array, "chai
     return positions(run.pools), Learned(known.mean, known.factor, theta_by_name(kernel))
 
 
-@eqx.filter_jit
 def first(stacked: PyTree) -> PyTree:
     """What belongs to the first pool, which is that of all chains where adaptation is pooled."""
     return jax.tree.map(lambda leaf: leaf[0], stacked)
@@ -124,7 +126,9 @@ def _keys(run: Run, t: Array) -> Key[Array, "pools chains"]:
 
 
 @eqx.filter_jit
-def _iteration(sampler: Sampler, target: Target, run: Run, adapt: bool, pool: Pool) -> tuple[Run, dict[str, Array]]:
+def _iteration(
+    sampler: Sampler, target: Target, run: Run, adapt: bool | Array, pool: Pool
+) -> tuple[Run, dict[str, Array]]:
     """One iteration of every chain, and its record with the positions in it, each of shape (pools, chains, ...)."""
     within, between = _levels(run, pool)
     step = lambda key, state: sampler.step(key, state, target, adapt, within)
@@ -198,10 +202,12 @@ def advance_ahead(
     block: int | None = None,
     optimised: bool = False,
     windows: Windows | None = None,
-) -> Future:
-    """Compiles what `advance` will run, in another thread."""
+    compiled: bool = True,
+) -> Future | None:
+    """Compiles what `advance` will run, in another thread; or traces it alone."""
     fixed = (sampler, target, adapt, fields, batches, windows, block, mesh)
-    return _optimised(_advance, optimised).ahead(fixed, run, np.asarray([0, 1, 0]))
+    asked = _optimised(_advance, optimised)
+    return (asked.ahead if compiled else asked.trace)(fixed, run, np.asarray([0, 1, 0]))
 
 
 def windows_within(adaptation: AbstractAdaptation, done: int, total: int) -> tuple[Windows, int]:
@@ -218,7 +224,13 @@ def windows_within(adaptation: AbstractAdaptation, done: int, total: int) -> tup
     padded = lambda *each: np.stack(
         [np.asarray(one) for one in (*each, *[each[-1]] * (MOST_ENDS - len(each)))][:MOST_ENDS]
     )
-    return Windows(after, jax.tree.map(padded, *rows)), last
+    return Windows(after, jax.tree.map(padded, *rows), np.asarray(True)), last
+
+
+def no_windows(adaptation: AbstractAdaptation) -> Windows:
+    """Windows of which none ends, for a chunk in which θ stands still."""
+    windows, _ = windows_within(adaptation, 0, 1)
+    return replace(windows, after=np.zeros_like(windows.after), learns=np.asarray(False))
 
 
 def _optimised(program: Program, fully: bool) -> Program:
@@ -268,7 +280,7 @@ def _chunk(known: tuple, run: Run, counts: Array, pool: Pool) -> tuple[Run, dict
 
     def one(i, carry):
         run, buffer, tally = carry
-        run, record = _iteration(sampler, seen(i), run, adapt, pool)
+        run, record = _iteration(sampler, seen(i), run, adapt if windows is None else windows.learns, pool)
         return run, *keep(i, record, buffer, tally)
 
     def many(b, carry):

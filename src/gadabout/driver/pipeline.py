@@ -3,7 +3,6 @@
 import functools
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -104,7 +103,7 @@ class Pipeline:
 
         With windows it is waited for where θ may settle.
         """
-        recorded = self.records.shapes(sampler, self.target, run, segment.adapt, segment.warmup)
+        recorded = self.records.buffered(sampler, self.target, run, segment.adapt, segment.warmup)
         length, fields = self._length(run, recorded, segment), tuple(recorded)
         run, ahead = self.send(sampler, run, segment, length, fields, windows=windows)
         self.store()
@@ -149,12 +148,15 @@ class Pipeline:
             buffer, tally = loop.gather((buffer, tally), self.settings.mesh)
         return run, Chunk(segment, length, buffer, tally, sent)
 
-    def ahead(self, sampler: Sampler, run: loop.Run, adapt: bool, fields: tuple[str, ...]) -> Future:
-        """Compiles what `send` will run, in another thread."""
+    def ahead(
+        self, sampler: Sampler, run: loop.Run, adapt: bool, fields: tuple[str, ...], compiled: bool = True
+    ) -> Any:
+        """Compiles what `send` will run, in another thread; or traces it alone."""
         batches = None if self.feed is None else self.feed.chunk(self.t, 0)[0]
         windows = loop.windows_within(sampler.adaptation, 0, 1)[0] if adapt and self.within(sampler) else None
         how = self._how(run)
-        return loop.advance_ahead(sampler, self.target, run, adapt, fields, batches=batches, windows=windows, **how)
+        more = {"batches": batches, "windows": windows, "compiled": compiled}
+        return loop.advance_ahead(sampler, self.target, run, adapt, fields, **more, **how)
 
     def within(self, sampler: Sampler) -> bool:
         """Whether windows of a sampler's adaptation end within chunks.
@@ -286,7 +288,7 @@ class Pipeline:
 
     def _judge(self, chunk: Chunk, kept: int) -> None:
         """Notes a chunk in which a position became infinite or NaN: the run cannot go on after it."""
-        if np.all(chunk.tally.finite):
+        if np.asarray(chunk.tally.finite).all():
             return
         lost = np.flatnonzero(~np.asarray(chunk.tally.finite)).tolist()
         chains = "all chains" if len(lost) == np.size(chunk.tally.finite) else f"chains {lost}"

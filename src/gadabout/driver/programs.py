@@ -7,7 +7,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from importlib import import_module
 from typing import Any
 
@@ -32,6 +32,7 @@ where the processor has them, take a warm call of the default to 0.95 of its tim
 MOST_KEPT = 256
 """results that each of these stores keeps"""
 _shapes: dict[Any, Any] = {}
+_traced: dict[Any, tuple] = {}
 _compiling: dict[Any, Future] = {}
 _told: dict[Any, bool] = {}
 TRANSCENDENTAL = 10.0
@@ -78,12 +79,25 @@ class Program:
         Where the same was asked before, that is what is returned. What an earlier process kept is not traced.
         """
 
+        form = form_of((self, self._compiled, kept.keeps(), arguments, named))
+
         def compile_it():
-            known = self._kept(arguments, named) if kept.keeps() else None
-            return _compilers().submit(_compile, *(known or (self.lower(*arguments, **named),)))
+            traced = _kept(_traced, form, lambda: self._trace(arguments, named))
+            with suppress(TypeError):  # of what has no hash
+                _traced.pop(form, None)
+            return _compilers().submit(_compile, *traced)
 
         good = lambda before: not (before.cancelled() or (before.done() and before.exception()))
-        return _kept(_compiling, form_of((self, self._compiled, kept.keeps(), arguments, named)), compile_it, good)
+        return _kept(_compiling, form, compile_it, good)
+
+    def trace(self, *arguments: Any, **named: Any) -> None:
+        """Traces what `ahead` may be asked for later, and compiles nothing."""
+        form = form_of((self, self._compiled, kept.keeps(), arguments, named))
+        _kept(_traced, form, lambda: self._trace(arguments, named))
+
+    def _trace(self, arguments: tuple, named: dict[str, Any]) -> tuple:
+        """What `_compile` is called with."""
+        return (self._kept(arguments, named) if kept.keeps() else None) or (self.lower(*arguments, **named),)
 
     def _from_folder(self, arguments: tuple, named: dict[str, Any]) -> Callable | None:
         """The program as it is kept for other processes, if it is; else JAX has it."""
@@ -192,9 +206,15 @@ def forget() -> None:
     """Forgets all that was compiled and traced in this process: what functions they call may be others now."""
     jax.clear_caches()
     _shapes.clear()
+    _traced.clear()
     _compiling.clear()
     _told.clear()
     kept.forget()
+
+
+def drop_traced() -> None:
+    """Forgets what was traced in vain."""
+    _traced.clear()
 
 
 def told_before(*kind: Any) -> bool:

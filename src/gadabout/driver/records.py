@@ -24,6 +24,8 @@ class Records:
 
     def __init__(self, model: AbstractModel, sink: AbstractSink, select: Callable[[str, bool], bool] = lambda *_: True):
         self.model, self.sink, self.select = model, sink, select
+        self.judged: tuple[str, ...] = ()
+        """what chunks that learn record besides, because iterations are looked at by the same program"""
         self._known: dict[Any, dict[str, jax.ShapeDtypeStruct]] = {}
         self._drawn: dict[str, jax.ShapeDtypeStruct] = {}
 
@@ -38,6 +40,16 @@ class Records:
         kept = self._known[kind] = {name: offered[name] for name in sorted(offered) if self.select(name, warmup)}
         self._drawn = self._drawn if warmup else kept
         return kept
+
+    def buffered(
+        self, sampler: Sampler, target: Target, run: Any, adapt: bool, warmup: bool
+    ) -> dict[str, jax.ShapeDtypeStruct]:
+        """The same, and what is recorded besides."""
+        kept = self.shapes(sampler, target, run, adapt, warmup)
+        if not (adapt and self.judged):
+            return kept
+        offered = loop.shapes(sampler, target, run, adapt)
+        return {name: offered[name] for name in sorted(offered) if name in kept or name in self.judged}
 
     def nothing(self, num_chains: int) -> dict[str, dict[str, np.ndarray]]:
         """The groups of draws and their statistics without a draw in them."""
@@ -70,7 +82,7 @@ class Records:
         From the first on of which a position is not finite, none is kept.
         """
         count = (-(-done // thinning) if done == total else done // thinning) - (done - length) // thinning
-        rows = {name: np.asarray(values) for name, values in buffer.items()}
+        rows = {name: np.asarray(values) for name, values in buffer.items() if self.select(name, warmup)}
         if loop.POSITION in rows:
             finite = np.isfinite(rows[loop.POSITION][:count]).all((1, 2, 3))
             count = count if finite.all() else int(np.argmin(finite))

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -38,8 +39,7 @@ class Services:
     records: Records
     starts: Starts
     learned: Learned | None
-    start_key: Key[Array, ""]
-    stream: Key[Array, ""]
+    key: Key[Array, ""]
     pipeline: Pipeline
     known: bool
     """whether the same was run before in this process: what is not compiled yet is where it is needed"""
@@ -72,6 +72,11 @@ class Services:
             self.drawn_with[id(sampler)] = sampler, sampler.drawing()  # with the first kept its identity stays its own
         return self.drawn_with[id(sampler)][1]
 
+    @cached_property
+    def keys(self) -> "Keys":
+        """All randomness of the run but that of batches."""
+        return keys_of_run(self.key, self.settings.num_chains)
+
     @property
     def kernels(self) -> "Kernels":
         """What the kernels of the plan's samplers ask for."""
@@ -93,14 +98,14 @@ class Services:
 
     def search_ahead(self) -> None:
         """Has what `search` and `first` will run compiled in other threads."""
-        _keys_of_chains.ahead(self.stream, self.settings.num_chains)
+        keys_of_run.ahead(self.key, self.settings.num_chains)
         find_start_ahead(*self._wanted_start)
 
     @property
     def _wanted_start(self) -> tuple:
         """What is asked of a search for starts."""
         order = max(self.kernels.derivatives)
-        return self.target, self.starts, self.settings.num_chains, order, self.start_key
+        return self.target, self.starts, self.settings.num_chains, order, self.keys.start
 
     def _register(self, positions: Float[Array, "chains n"]) -> None:
         """Tells a sink where chains start, and what the run needs."""
@@ -177,7 +182,7 @@ class Services:
 
     def fitted(self, run: loop.Run, where: Callable[[Any], Any]) -> Any:
         """What `where` says of the kernel; where each chain learned its own, of the first."""
-        return loop.first(where(self.gathered(run.pools.kernel)))
+        return jax.tree.map(lambda leaf: np.asarray(leaf)[0], where(self.gathered(run.pools.kernel)))
 
     def learn_anew(
         self, sampler: Sampler, run: loop.Run, where: Callable[[Any], Any], sources: np.ndarray, draws: np.ndarray
@@ -210,7 +215,7 @@ class Services:
 
     def has_settled(self, sampler: Sampler, run: loop.Run) -> bool:
         """Whether what every pool learns has settled."""
-        return bool(np.all(sampler.adaptation.settled(self.gathered(run.pools.memory))))
+        return bool(np.asarray(sampler.adaptation.settled(self.gathered(run.pools.memory))).all())
 
     def chunk(
         self, sampler: Sampler, run: loop.Run, stage: str, done: int, end: int, total: int, *, adapt: bool, warmup: bool
@@ -273,8 +278,7 @@ class Services:
 
     def first(self) -> Warm:
         """What the first stage begins with."""
-        keys = _keys_of_chains(self.stream, self.settings.num_chains)
-        return Warm(keys, jax.device_put(np.zeros((), np.uint32)), None, self.learned)
+        return Warm(self.keys.chains, jax.device_put(np.zeros((), np.uint32)), None, self.learned)
 
 
 def round_one(n: int, kind: FactorKind) -> Learned:
@@ -309,9 +313,18 @@ def _kernels(plan: Plan, n: int) -> Kernels:
     return Kernels(tuple(map(order, kernels)), tuple(map(size, kernels)))
 
 
+class Keys(NamedTuple):
+    """The key of the search for starts and of descents, and that of each chain's noise."""
+
+    start: Key[Array, ""]
+    chains: Key[Array, " chains"]
+
+
 @program
-def _keys_of_chains(stream: Key[Array, ""], num_chains: int) -> Key[Array, " chains"]:
-    return jax.vmap(lambda c: jax.random.fold_in(stream, c))(jnp.arange(num_chains))
+def keys_of_run(key: Key[Array, ""], num_chains: int) -> Keys:
+    """The keys of a run, made of one."""
+    start, stream = jax.random.split(key)
+    return Keys(start, jax.vmap(lambda c: jax.random.fold_in(stream, c))(jnp.arange(num_chains)))
 
 
 def _alike(a: PyTree, b: PyTree) -> bool:

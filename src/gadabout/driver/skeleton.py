@@ -1,16 +1,16 @@
 """The form of a run's progress, without the run."""
 
 from dataclasses import replace
+from functools import cached_property
 from typing import Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import PyTree
 
 from gadabout.driver import loop
-from gadabout.driver.programs import shapes_of
-from gadabout.driver.services import Services, round_one
+from gadabout.driver.programs import blank, shapes_of
+from gadabout.driver.services import Services, keys_of_run, round_one
 
 
 class Skeleton(Services):
@@ -21,13 +21,21 @@ class Skeleton(Services):
     def __init__(self, services: Services):
         self.__dict__.update(services.__dict__, known_choice=services.choice)
 
+    @cached_property
+    def keys(self):
+        return jax.tree.map(blank, shapes_of(keys_of_run, self.key, self.settings.num_chains))
+
     def progress_of(self, stage: int) -> PyTree:
         """The shapes of a stage's progress."""
+        return self.plan.stages[stage].begin(self, self.warm_of(stage))
+
+    def warm_of(self, stage: int) -> Any:
+        """The shapes of what a stage begins with."""
         warm: Any = self.first()
         for before in self.plan.stages[:stage]:
             warm = before.end(self, before.begin(self, warm))
             self.choice = self.known_choice
-        return self.plan.stages[stage].begin(self, warm)
+        return warm
 
     def search(self, warm):
         shape = (self.settings.num_chains, self.starts.layout.dim)
@@ -44,7 +52,7 @@ class Skeleton(Services):
         return tree
 
     def shaped(self, function, *arguments):
-        return eqx.filter_eval_shape(function, *arguments)
+        return shapes_of(function, *arguments)
 
     def start(self, sampler, warm):
         if warm.pools is not None and self.goes_on(sampler, warm):

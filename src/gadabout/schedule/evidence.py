@@ -50,7 +50,22 @@ class Look:
     @functools.cached_property
     def whitened(self) -> Float[np.ndarray, "draws n"]:
         """L⁻¹(x − m) of them."""
-        return np.asarray(_whitened(self.gaussian.factor, self.gaussian.mean, self.flat), float)
+        return self._by_gaussian[0]
+
+    @property
+    def widths(self) -> Float[np.ndarray, " n"]:
+        """The standard deviations of the Gaussian."""
+        return self._by_gaussian[1]
+
+    @property
+    def log_det(self) -> float:
+        """log |L|."""
+        return float(self._by_gaussian[2])
+
+    @functools.cached_property
+    def _by_gaussian(self) -> tuple[np.ndarray, ...]:
+        found = _seen_by(self.gaussian.factor, self.gaussian.mean, self.flat)
+        return tuple(np.asarray(each, float) for each in found)
 
     def and_more(self, draws: np.ndarray, stats: Mapping[str, np.ndarray]) -> "Look":
         """The same with draws that were made afterwards, and their statistics."""
@@ -145,10 +160,9 @@ def best_independence(look: Look) -> tuple[dict, dict[str, Any]]:
     They serve, at linear cost, where they give `NEARLY` its efficiency and coordinates are many; `diagonal` says so.
     That is not worked out where the divergence of the two Gaussians leaves no doubt.
     """
-    gaussian, flat, lp = look.gaussian, look.flat, look.stats["lp"].ravel()
-    widths = np.asarray(gaussian.factor.deviations())
+    gaussian, flat, lp, widths = look.gaussian, look.flat, look.stats["lp"].ravel(), look.widths
     few = len(widths) <= FEW_COORDINATES and len(gaussian.factor.covariance_shape()) > 1
-    apart = np.inf if few else float(np.sum(np.log(widths)) - gaussian.factor.log_det())
+    apart = np.inf if few else float(np.sum(np.log(widths))) - look.log_det
     theta, found = seen_of_independence(look.whitened, lp, flat) if apart > SAME else ({}, {})
     if apart > OTHER:
         return theta, found | {"diagonal": False}
@@ -205,5 +219,6 @@ def theta_of(weights: np.ndarray, tails: Tails) -> dict[str, np.ndarray]:
 
 @eqx.filter_jit
 @whole_products()
-def _whitened(factor: Any, mean: Array, draws: Any) -> Float[Array, "draws n"]:
-    return jax.vmap(lambda x: factor.solve(x - mean))(draws)
+def _seen_by(factor: Any, mean: Array, draws: Any) -> tuple[Float[Array, "draws n"], Float[Array, " n"], Array]:
+    """Draws as a Gaussian sees them, its standard deviations, and log |L|."""
+    return jax.vmap(lambda x: factor.solve(x - mean))(draws), factor.deviations(), factor.log_det()

@@ -11,6 +11,7 @@ from gadabout.diagnostics import tail_size
 from gadabout.proposals import no_tails
 from gadabout.proposals.scale_mixture import SCALES
 from gadabout.schedule.evidence import (
+    FEW_COORDINATES,
     Look,
     best_independence,
     correlated,
@@ -84,6 +85,11 @@ class Judge(AbstractStage):
     @property
     def samplers(self):
         return (self.sampler,)
+
+    def likely(self, n):
+        if self.move in (None, "independence"):
+            return MOVES.index("independence") if n <= FEW_COORDINATES else None  # else perhaps with deviations alone
+        return MOVES.index("local") if self.move == "local" else None
 
     def looks_at(self, engine):
         return self._most(engine)[1]

@@ -49,6 +49,10 @@ class AbstractStage(eqx.Module):
         """The samplers that may run in it."""
         return ()
 
+    def likely(self, n: int) -> int | None:
+        """Which of the candidates of stages after it acts, as far as that can be told from n coordinates."""
+        return None
+
     def looks_at(self, engine: Any) -> int:
         """The number of iterations whose draws it holds at once, beside those that are kept."""
         return 0
