@@ -197,6 +197,26 @@ def test_a_direction_that_rounding_hides_leaves_the_others_what_they_are_told(x6
     np.testing.assert_allclose(widths, [5e-4, 1e-2, 1.0], rtol=1e-5)
 
 
+@pytest.mark.parametrize(
+    ("hidden", "sizes"), [(1e2, None), (1e-20, 1.0), (-3.0, 3.0)], ids=["concave", "hidden by rounding", "convex"]
+)
+def test_many_directions_are_told_as_few_are(monkeypatch, hidden, sizes):
+    """By Cholesky's factor where log π is concave in all of them, by eigenvectors where that says nothing: the same."""
+    n = 70
+    turn, _ = np.linalg.qr(np.random.default_rng(1).normal(size=(n, n)))
+    H = turn * np.array([hidden, *np.geomspace(0.1, 1e4, n - 1)]) @ turn.T
+
+    def covariance():
+        with jax.enable_x64(True):
+            dense = curved(jnp.asarray(H)[None], isotropic(n, jnp.ones(()), "dense")).dense()
+            return np.asarray(dense @ dense.T)
+
+    many = covariance()
+    monkeypatch.setattr("gadabout.driver.descend.MANY_DIRECTIONS", n + 1)
+    np.testing.assert_allclose(many, covariance(), rtol=1e-6, atol=1e-10)
+    np.testing.assert_allclose(turn[:, 0] @ many @ turn[:, 0], 1 / (sizes or hidden), rtol=1e-8)
+
+
 def test_chains_outside_of_the_typical_set_go_on_to_it():
     """300 coordinates, scales over two decades: eight steps show little of them, gradients along all axes enough."""
     n, chains = 300, 16

@@ -22,6 +22,8 @@ GIVE_UP = 4
 """directions that a chain gives up before it stays where it is"""
 CURVATURE = 3_200
 """gradients that curvature is measured with at most, unless one point's directions need more"""
+MANY_DIRECTIONS = 64
+"""from which on it is worth a branch of the program to see first whether all directions are curved downwards"""
 TOGETHER = 16
 """points and directions that are gone through at once, where points are fewer"""
 
@@ -286,10 +288,22 @@ def curved(H: Float[Array, "points n n"], factor: Any) -> Any:
     """
     good = jnp.isfinite(H).all((1, 2))
     mean = jnp.sum(jnp.where(good[:, None, None], H, 0), 0) / jnp.maximum(good.sum(), 1)
-    values, vectors = jnp.linalg.eigh(mean)
-    told = jnp.abs(values) > factor.dim * jnp.finfo(mean.dtype).eps * jnp.max(jnp.abs(values))
-    sizes = jnp.where(told & (values > 0), values, jnp.where(told, jnp.maximum(1.0, -values), 1.0))
-    change = isotropic(factor.dim, jnp.ones((), mean.dtype), "dense").fitted((vectors / sizes) @ vectors.T)
+    rounding = factor.dim * jnp.finfo(mean.dtype).eps
+
+    def by_direction():
+        values, vectors = jnp.linalg.eigh(mean)
+        told = jnp.abs(values) > rounding * jnp.max(jnp.abs(values))
+        sizes = jnp.where(told & (values > 0), values, jnp.where(told, jnp.maximum(1.0, -values), 1.0))
+        return (vectors / sizes) @ vectors.T
+
+    if factor.dim < MANY_DIRECTIONS:
+        covariance = by_direction()
+    else:  # eigenvectors take ten times as long as all that is needed where log π is concave in all directions
+        identity = jnp.eye(factor.dim, dtype=mean.dtype)
+        surely = jnp.isfinite(jnp.linalg.cholesky(mean - rounding * jnp.trace(mean) * identity)).all()
+        inverse = lambda: jax.scipy.linalg.cho_solve((jnp.linalg.cholesky(mean), True), identity)
+        covariance = jax.lax.cond(surely, inverse, by_direction)
+    change = isotropic(factor.dim, jnp.ones((), mean.dtype), "dense").fitted(covariance)
     new = factor.times(change)
     sound = good.any() & jnp.isfinite(new.log_det())
     return jax.tree.map(lambda new, old: jnp.where(sound, new, old), new, factor)

@@ -32,12 +32,9 @@ class Records:
     def shapes(
         self, sampler: Sampler, target: Target, run: Any, adapt: bool, warmup: bool
     ) -> dict[str, jax.ShapeDtypeStruct]:
-        """What is kept of an iteration, among all that it offers; told once for each kind of sampler."""
-        kind = (jax.tree.structure(sampler), adapt, warmup)
-        if kind in self._known:
-            return self._known[kind]
-        offered = loop.shapes(sampler, target, run, adapt)
-        kept = self._known[kind] = {name: offered[name] for name in sorted(offered) if self.select(name, warmup)}
+        """What is kept of an iteration, among all that it offers."""
+        offered = self._offers(sampler, target, run, adapt)
+        kept = {name: offered[name] for name in sorted(offered) if self.select(name, warmup)}
         self._drawn = self._drawn if warmup else kept
         return kept
 
@@ -48,7 +45,7 @@ class Records:
         kept = self.shapes(sampler, target, run, adapt, warmup)
         if not (adapt and self.judged):
             return kept
-        offered = loop.shapes(sampler, target, run, adapt)
+        offered = self._offers(sampler, target, run, adapt)
         return {name: offered[name] for name in sorted(offered) if name in kept or name in self.judged}
 
     def nothing(self, num_chains: int) -> dict[str, dict[str, np.ndarray]]:
@@ -64,8 +61,15 @@ class Records:
         self, sampler: Sampler, target: Target, run: Any, adapt: bool, names: tuple[str, ...]
     ) -> dict[str, jax.ShapeDtypeStruct]:
         """Shape and type of some of an iteration's records."""
-        offered = loop.shapes(sampler, target, run, adapt)
+        offered = self._offers(sampler, target, run, adapt)
         return {name: offered[name] for name in names}
+
+    def _offers(self, sampler: Sampler, target: Target, run: Any, adapt: bool) -> dict[str, jax.ShapeDtypeStruct]:
+        """All records of an iteration; told once for each kind of sampler."""
+        kind = (jax.tree.structure(sampler), adapt)
+        if kind not in self._known:
+            self._known[kind] = loop.shapes(sampler, target, run, adapt)
+        return self._known[kind]
 
     def check_memory(self, shapes: dict[str, jax.ShapeDtypeStruct], draws: int, argument: str) -> None:
         """Raises MemoryError where a sink that keeps everything in memory would need more than the machine has."""
