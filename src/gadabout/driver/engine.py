@@ -2,10 +2,7 @@
 
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future
-from contextlib import suppress
 from dataclasses import replace
-from typing import Any
 
 import equinox as eqx
 import jax
@@ -14,11 +11,12 @@ import numpy as np
 from jaxtyping import Array, Key, PyTree
 
 from gadabout.diagnostics import spacing_of
-from gadabout.driver import aside, kept, loop, processes
+from gadabout.driver import aside, loop, processes
 from gadabout.driver.checkpoint import Account, Checkpoint, CheckpointError, Cursor, take
 from gadabout.driver.ending import Completed, Ending, Failed, Interrupted, Satisfied
+from gadabout.driver.foresight import Foresight
 from gadabout.driver.pipeline import Pipeline, Settings
-from gadabout.driver.programs import blank, drop_traced, import_ahead, ready, told_before
+from gadabout.driver.programs import import_ahead, ready
 from gadabout.driver.progress import Progress
 from gadabout.driver.records import Records
 from gadabout.driver.search import Starts
@@ -28,7 +26,7 @@ from gadabout.driver.threads import one_thread
 from gadabout.minibatch import AbstractFeed
 from gadabout.model import AbstractModel
 from gadabout.sampler import Learned, Sampler
-from gadabout.schedule import AbstractStage, Chosen, Descend, Draw, Judge, Learn, Plan, Search, Sift
+from gadabout.schedule import Judge, Learn, Plan
 
 
 class Engine(Services):
@@ -70,7 +68,7 @@ class Engine(Services):
         began = time.perf_counter() if began is None else began
         self.pipeline = Pipeline(self.target, starts.layout.dim, settings, records, observers, began, feed)
         self.stage, self.done, self.choice, self.evidence = 0, 0, 0, {}
-        self.known, self.drawn_with = False, {}
+        self.known, self.drawn_with, self.foresight = False, {}, Foresight(self)
         looks = [stage.sampler for stage in plan.stages if isinstance(stage, Judge)]
         records.judged = aside.JUDGED if any(map(self.pipeline.within, looks)) else ()
         self.progress: PyTree = None
@@ -88,7 +86,7 @@ class Engine(Services):
         elif self.progress is None:
             import_ahead("scipy.special", "xarray")  # judges and results ask for them, a second later
             self.check_memory()
-            self._foresee()
+            self.foresight.begin()
             self.progress = self.plan.stages[0].begin(self, self.first())
 
     def _go_on(self) -> Ending:
@@ -171,7 +169,7 @@ class Engine(Services):
         """The kernels as draws are made with them, from a copy: a run that was stopped can still go on."""
         is_run = lambda part: isinstance(part, loop.Run)
         runs = filter(is_run, jax.tree.leaves(self.progress, is_leaf=is_run))  # a stage that looks at one holds more
-        run, stage = next(runs, None), self._acting()
+        run, stage = next(runs, None), self.acting(self.stage, self.choice)
         if run is None:
             return None
         if isinstance(stage, Learn):
@@ -184,7 +182,11 @@ class Engine(Services):
 
     def verdict(self) -> dict[str, np.ndarray]:
         """What the adaptation says of its end, an entry for each pool; nothing where it did not get so far."""
-        if not isinstance(self.progress, loop.Run) or not self.settings.num_warmup or isinstance(self._acting(), Learn):
+        if (
+            not isinstance(self.progress, loop.Run)
+            or not self.settings.num_warmup
+            or isinstance(self.acting(self.stage, self.choice), Learn)
+        ):
             return {}
         found = loop.verdict(self.sampler, self.gathered(self.progress))
         return {name: np.asarray(value) for name, value in found.items()}
@@ -194,10 +196,6 @@ class Engine(Services):
         """The sampler that draws, or would draw."""
         last = self.plan.stages[-1].samplers
         return last[min(self.choice, len(last) - 1)]
-
-    def _acting(self, stage: int | None = None, choice: int | None = None) -> AbstractStage:
-        either = self.plan.stages[self.stage if stage is None else stage].alternatives
-        return either[min(self.choice if choice is None else choice, len(either) - 1)]
 
     def _restore(self, checkpoint: Checkpoint) -> None:
         """Puts the run where a checkpoint was taken."""
@@ -214,112 +212,15 @@ class Engine(Services):
         lay = lambda part: self.lay(part) if is_run(part) else part
         self.progress = jax.tree.map(lay, progress, is_leaf=is_run)
 
-    def _foresee(self) -> None:
-        """Has the first programs of a run on one device compiled, side by side, while the run is on its way to them.
-
-        Where the log density cannot be traced the search for starts says why, so that nothing is said here.
-        """
-        stages = self.plan.stages
-        first = next(i for i, stage in enumerate(stages) if not isinstance(stage, Search | Descend | Sift))
-        if not self._alone or not isinstance(stages[first], Learn | Draw):
-            return
-        drop_traced()
-        skeleton = Skeleton(self)
-        self.known = told_before(self.target, self.plan, self.settings.num_chains, self.learned is None)
-        if self.known:
-            return
-        try:
-            for stage in stages[:first]:
-                if isinstance(stage, Search):
-                    skeleton.search_ahead()
-                if isinstance(stage, Descend) and self.learned is None:
-                    skeleton.descend_ahead(stage.factor)
-            self._foresee_stage(first, skeleton)
-            self._foresee_choice(first)
-        except Exception:
-            return
-
-    @property
-    def _alone(self) -> bool:
-        """Whether the run is on one device, and takes no batches: its programs can be foreseen."""
-        return self.settings.mesh is None and self.pipeline.feed is None
-
-    def _foresee_choice(self, first: int) -> None:
-        """Compiles what was chosen in an earlier process, which kept it; else traces what is likely to be chosen."""
-        before = kept.recall(name) if (name := self._name_of_choice()) else None
-        likely = (stage.likely(self.starts.layout.dim) for stage in self.plan.stages[first:])
-        choice = next((one for one in likely if one is not None), None) if before is None else before[0]
-        if choice is None:
-            return
-        self._foresee_chosen(choice, compiled=before is not None)
-
-    def _foresee_chosen(self, choice: int, compiled: bool) -> None:
-        """Has the programs of what a choice stands for compiled, side by side, or traced alone."""
-        skeleton = Skeleton(self)
-        skeleton.choice = skeleton.known_choice = choice
-        for index, stage in enumerate(self.plan.stages):
-            if isinstance(stage, Chosen):
-                self._foresee_stage(index, skeleton, compiled)
-
-    def _foresee_stage(self, index: int, skeleton: Skeleton, compiled: bool = True) -> None:
-        """Has the programs of a stage that runs a sampler compiled, side by side, or traced alone."""
-        warm, run = (jax.tree.map(blank, told(index)) for told in (skeleton.warm_of, skeleton.progress_of))
-        if not isinstance(run, loop.Run):
-            return
-        if warm.pools is None:
-            begun = loop.start.ahead if compiled else loop.start.trace
-            begun(self._acting(index, skeleton.choice).samplers[0], self.target, warm, self.settings.pooled)
-        self._compiling(index, run, skeleton.choice, compiled)
-
     def choose(self, choice, evidence):
         super().choose(choice, evidence)
-        if self.known or not self._alone:
-            return
-        with suppress(Exception):  # what is wrong with them is said where they are run
-            self._foresee_chosen(choice, compiled=True)
-        if name := self._name_of_choice():
-            kept.remember(name, (choice,))
-
-    def _name_of_choice(self) -> str | None:
-        """Under which it is kept for other processes what was chosen."""
-        return kept.name_of(("choice",), (self.target, self.plan, self.settings.num_chains)) if kept.keeps() else None
+        self.foresight.chosen(choice)
 
     def _compile(self) -> None:
         """Compiles, side by side, what a stage will run, and those after it with its sampler."""
         if isinstance(self.progress, loop.Run):
-            ready(self._compiling(self.stage, self.progress))
+            ready(self.foresight.compiling(self.stage, self.progress, self.choice))
         self.pipeline.clock("compile")
-
-    def _compiling(self, index: int, run: loop.Run, choice: int | None = None, compiled: bool = True) -> list[Future]:
-        """The programs of a stage, and of the one after it where it has the same sampler, for a run like this one.
-
-        They are those of another choice, or only traced, where that is asked for.
-        """
-        stage = self._acting(index, choice)
-        sampler, compiling, following = stage.samplers[0], [], stage
-        if isinstance(stage, Learn):
-            following = self._acting(index + 1, choice)
-            compiling.append(self._compile_one(sampler, run, compiled, adapt=True, warmup=True))
-            if compiled and sampler.adaptation.finishes and not self.pipeline.within(sampler):
-                ending = sampler.adaptation.ending(1, 1)
-                compiling.append(lambda: loop.end_window.ahead(sampler, self.gathered(run), ending))
-        if isinstance(following, Judge):
-            compiling.append(lambda: aside.look_ahead(self, sampler, run))
-        elif following is stage or following.samplers[0] is sampler:
-            drawing = self.drawing(sampler)
-            adapt = sampler.adaptation.continues
-            compiling.append(self._compile_one(drawing, run, compiled, adapt=adapt, warmup=False))
-        return [] if self.known else [asked() for asked in compiling]
-
-    def _compile_one(
-        self, sampler: Sampler, run: loop.Run, compiled: bool, *, adapt: bool, warmup: bool
-    ) -> Callable[[], Any]:
-        """What compiles, or traces, a chunk, once its records are known to fit into memory."""
-        recorded = self.records.shapes(sampler, self.target, run, adapt, warmup)
-        buffered = tuple(self.records.buffered(sampler, self.target, run, adapt, warmup))
-        argument, wanted = ("num_warmup", self.settings.num_warmup) if warmup else ("num_draws", self.num_draws)
-        self.records.check_memory(recorded, wanted // self.thinning if warmup else wanted, argument)
-        return lambda: self.pipeline.ahead(sampler, run, adapt, buffered, compiled)
 
     def _reason_to_end(self, stop: bool, failed: bool) -> Ending | None:
         """Why the run ends here, all records stored; None if it goes on."""

@@ -77,6 +77,11 @@ class Services:
         """All randomness of the run but that of batches."""
         return keys_of_run(self.key, self.settings.num_chains)
 
+    def acting(self, stage: int, choice: int) -> AbstractStage:
+        """What acts in a stage of the plan where something was chosen."""
+        either = self.plan.stages[stage].alternatives
+        return either[min(choice, len(either) - 1)]
+
     @property
     def kernels(self) -> "Kernels":
         """What the kernels of the plan's samplers ask for."""
