@@ -120,7 +120,7 @@ def look(
 ) -> tuple[loop.Run, np.ndarray, dict[str, np.ndarray]]:
     """Iterations with θ standing still: positions (t, num_chains, n), and statistics.
 
-    They are made by the program that learned, where windows end within chunks: it is there. Else by that which draws.
+    They are made by the program that learned, where it can: it is there. Else by that which draws.
     """
     ready([] if services.known else [look_ahead(services, sampler, run)])
     services.pipeline.clock("compile")
@@ -144,7 +144,7 @@ def _looked_with(services: "Services", sampler: Sampler, run: loop.Run) -> tuple
 
     That is what the program records that it is besides, and what judges ask for.
     """
-    if services.pipeline.within(sampler):
+    if services.pipeline.looks(sampler):
         return sampler, True, _learned_by(services, sampler, run)
     drawing = services.drawing(sampler)
     offered = loop.shapes(drawing, services.target, run, False)

@@ -70,7 +70,7 @@ class Engine(Services):
         self.stage, self.done, self.choice, self.evidence = 0, 0, 0, {}
         self.known, self.drawn_with, self.foresight = False, {}, Foresight(self)
         looks = [stage.sampler for stage in plan.stages if isinstance(stage, Judge)]
-        records.judged = aside.JUDGED if any(map(self.pipeline.within, looks)) else ()
+        records.judged = aside.JUDGED if any(map(self.pipeline.looks, looks)) else ()
         self.progress: PyTree = None
 
     def drive(self, checkpoint: Checkpoint | None = None) -> Ending:

@@ -51,12 +51,12 @@ class Windows(eqx.Module):
     """Where windows of the adaptation end within a chunk: after how many iterations, and of which of its parts.
 
     Arrays of `MOST_ENDS` rows, of which those after 0 iterations stand for none; and whether θ is learned at all, or
-    the program that learns is one to look with, θ standing still.
+    the program that learns is one to look with, θ standing still; None where it only learns.
     """
 
     after: Int[Array | np.ndarray, " ends"]
     ending: PyTree
-    learns: Bool[Array | np.ndarray, ""]
+    learns: Bool[Array | np.ndarray, ""] | None
 
 
 class Tally(eqx.Module):
@@ -210,10 +210,11 @@ def advance_ahead(
     return (asked.ahead if compiled else asked.trace)(fixed, run, np.asarray([0, 1, 0]))
 
 
-def windows_within(adaptation: AbstractAdaptation, done: int, total: int) -> tuple[Windows, int]:
+def windows_within(adaptation: AbstractAdaptation, done: int, total: int, looks: bool = True) -> tuple[Windows, int]:
     """The ends of windows of a stage of `total` iterations that come after `done` of them, and up to where they go.
 
-    There are `MOST_ENDS` at the most; the second is where the last of them is, or `total`.
+    There are `MOST_ENDS` at the most; the second is where the last of them is, or `total`. `looks` says whether the
+    program that learns is one to look with, too.
     """
     ends = [end for end in adaptation.window_ends(total) if end > done]
     last = ends[MOST_ENDS - 1] if len(ends) > MOST_ENDS else total
@@ -224,7 +225,7 @@ def windows_within(adaptation: AbstractAdaptation, done: int, total: int) -> tup
     padded = lambda *each: np.stack(
         [np.asarray(one) for one in (*each, *[each[-1]] * (MOST_ENDS - len(each)))][:MOST_ENDS]
     )
-    return Windows(after, jax.tree.map(padded, *rows), np.asarray(True)), last
+    return Windows(after, jax.tree.map(padded, *rows), np.asarray(True) if looks else None), last
 
 
 def no_windows(adaptation: AbstractAdaptation) -> Windows:
@@ -265,6 +266,8 @@ def _chunk(known: tuple, run: Run, counts: Array, pool: Pool) -> tuple[Run, dict
     sampler, target, adapt, fields, batches, windows = known
     length, thinning, offset = counts
     block = block_of(run, adapt)
+    learns = getattr(windows, "learns", None)
+    adapting = adapt if learns is None else learns
     seen = lambda i: target if batches is None else target.with_data(batches.during(i))
     recorded = shapes(sampler, seen(0), run, adapt)
     capacity = buffer_length({name: recorded[name] for name in fields}, block)
@@ -280,7 +283,7 @@ def _chunk(known: tuple, run: Run, counts: Array, pool: Pool) -> tuple[Run, dict
 
     def one(i, carry):
         run, buffer, tally = carry
-        run, record = _iteration(sampler, seen(i), run, adapt if windows is None else windows.learns, pool)
+        run, record = _iteration(sampler, seen(i), run, adapting, pool)
         return run, *keep(i, record, buffer, tally)
 
     def many(b, carry):

@@ -18,6 +18,7 @@ from gadabout.driver.programs import LONG_WARMUP, asks_the_host, operations
 from gadabout.driver.progress import Progress
 from gadabout.driver.records import Records
 from gadabout.driver.until import Until
+from gadabout.factors.kinds import MANY
 from gadabout.minibatch import AbstractFeed
 from gadabout.sampler import Sampler
 from gadabout.target import Target
@@ -153,10 +154,21 @@ class Pipeline:
     ) -> Any:
         """Compiles what `send` will run, in another thread; or traces it alone."""
         batches = None if self.feed is None else self.feed.chunk(self.t, 0)[0]
-        windows = loop.windows_within(sampler.adaptation, 0, 1)[0] if adapt and self.within(sampler) else None
+        windows = self.windows(sampler, 0, 1)[0] if adapt and self.within(sampler) else None
         how = self._how(run)
         more = {"batches": batches, "windows": windows, "compiled": compiled}
         return loop.advance_ahead(sampler, self.target, run, adapt, fields, **more, **how)
+
+    def windows(self, sampler: Sampler, done: int, total: int) -> tuple[loop.Windows, int]:
+        """Windows that end within chunks (see `loop.windows_within`)."""
+        return loop.windows_within(sampler.adaptation, done, total, self.looks(sampler))
+
+    def looks(self, sampler: Sampler) -> bool:
+        """Whether looks are made by the program that learns, which is a program less.
+
+        It copies what is learned in each iteration: with hundreds of coordinates that costs more than it saves.
+        """
+        return self.within(sampler) and self.dim <= MANY
 
     def within(self, sampler: Sampler) -> bool:
         """Whether windows of a sampler's adaptation end within chunks.

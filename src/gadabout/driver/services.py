@@ -249,7 +249,7 @@ class Services:
         """The same with whatever makes the iterations, up to where it is told, and ends the windows it is given."""
         adaptation, windows = sampler.adaptation, None
         if self.pipeline.within(sampler):
-            windows, end = loop.windows_within(adaptation, done, total)
+            windows, end = self.pipeline.windows(sampler, done, total)
         else:
             end = min(end for end in (*adaptation.window_ends(total), total) if end > done)
         run, made, settled = chunk(run, end, windows)
