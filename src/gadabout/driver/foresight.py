@@ -30,11 +30,12 @@ class Foresight:
         first = next(i for i, stage in enumerate(stages) if not isinstance(stage, Search | Descend | Sift))
         if not self.possible or not isinstance(stages[first], Learn | Draw):
             return
-        drop_traced()
-        skeleton, fresh = Skeleton(services), services.learned is None
+        fresh = services.learned is None
         services.known = told_before(services.target, services.plan, services.settings.num_chains, fresh)
         if services.known:
             return
+        drop_traced()
+        skeleton = Skeleton(services)
         with suppress(Exception):
             for stage in stages[:first]:
                 if isinstance(stage, Search):
@@ -82,9 +83,8 @@ class Foresight:
         services, records = self.services, self.services.records
         recorded = records.shapes(sampler, services.target, run, adapt, warmup)
         buffered = tuple(records.buffered(sampler, services.target, run, adapt, warmup))
-        warmups, thinning = services.settings.num_warmup, services.thinning
         if warmup:
-            records.check_memory(recorded, warmups // thinning, "num_warmup")
+            records.check_memory(recorded, services.settings.num_warmup // services.thinning, "num_warmup")
         else:
             records.check_memory(recorded, services.num_draws, "num_draws")
         return lambda: services.pipeline.ahead(sampler, run, adapt, buffered, compiled)

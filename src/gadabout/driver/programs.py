@@ -79,7 +79,7 @@ class Program:
         Where the same was asked before, that is what is returned. What an earlier process kept is not traced.
         """
 
-        form = form_of((self, self._compiled, kept.keeps(), arguments, named))
+        form = self._form(arguments, named)
 
         def compile_it():
             traced = _kept(_traced, form, lambda: self._trace(arguments, named))
@@ -92,8 +92,11 @@ class Program:
 
     def trace(self, *arguments: Any, **named: Any) -> None:
         """Traces what `ahead` may be asked for later, and compiles nothing."""
-        form = form_of((self, self._compiled, kept.keeps(), arguments, named))
-        _kept(_traced, form, lambda: self._trace(arguments, named))
+        _kept(_traced, self._form(arguments, named), lambda: self._trace(arguments, named))
+
+    def _form(self, arguments: tuple, named: dict[str, Any]) -> Any:
+        """What a program of these arguments is known by in this process."""
+        return form_of((self, self._compiled, kept.keeps(), arguments, named))
 
     def _trace(self, arguments: tuple, named: dict[str, Any]) -> tuple:
         """What `_compile` is called with."""

@@ -47,7 +47,7 @@ class Look:
         """The draws of all chains, in double precision."""
         return self.draws.reshape(-1, self.draws.shape[-1]).astype(float)
 
-    @functools.cached_property
+    @property
     def whitened(self) -> Float[np.ndarray, "draws n"]:
         """L⁻¹(x − m) of them."""
         return self._by_gaussian[0]
