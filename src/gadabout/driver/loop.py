@@ -103,10 +103,7 @@ def first(stacked: PyTree) -> PyTree:
 def end_window(sampler: Sampler, run: Run, ending: PyTree) -> Run:
     """A run where windows of the adaptation end, in every pool; where `ending` is False throughout it only compiles."""
     end = lambda pool: sampler.end_window(pool, ending)
-    if run.chain_keys.shape[0] > 1:
-        return Run(eqx.filter_vmap(end)(run.pools), run.chain_keys, run.t)
-    pool = end(jax.tree.map(lambda leaf: leaf[0], run.pools))  # one pool need not work out both branches of a choice
-    return Run(jax.tree.map(lambda leaf: leaf[None], pool), run.chain_keys, run.t)
+    return Run(_each_pool(end, ALONE, run.pools), run.chain_keys, run.t)
 
 
 @program
@@ -140,6 +137,16 @@ def _iteration(
 def _levels(run: Run, pool: Pool) -> tuple[Pool, Pool]:
     """How the chains of a pool are gone through, and how pools are: blocks are of what there are several of."""
     return (pool, ALONE) if run.chain_keys.shape[0] == 1 else (ALONE, pool)
+
+
+def _each_pool(function: Callable[..., PyTree], between: Pool, *trees: PyTree) -> PyTree:
+    """What a function makes of every pool. One pool is no batch: of a choice one branch is worked out.
+
+    And a loop that goes on until it says so need not put back what pools have that are done.
+    """
+    if len(jax.tree.leaves(trees)[0]) > 1:
+        return between.each(function, *trees)
+    return jax.tree.map(lambda leaf: leaf[None], function(*first(trees)))
 
 
 def shapes(sampler: Sampler, target: Target, run: Run, adapt: bool) -> dict[str, jax.ShapeDtypeStruct]:
@@ -286,6 +293,26 @@ def _chunk(known: tuple, run: Run, counts: Array, pool: Pool) -> tuple[Run, dict
         run, record = _iteration(sampler, seen(i), run, adapting, pool)
         return run, *keep(i, record, buffer, tally)
 
+    def keep_all(first, count, records, buffer, tally):
+        """The same with `count` iterations of a block: slots that they do not fill keep what they hold."""
+        begun = (offset + first) // thinning
+        start = jnp.minimum(begun, capacity - block)  # a whole block of slots, of which some may be of blocks before
+        slots = start + jnp.arange(block)
+        last = jnp.minimum((slots + 1) * thinning - offset - first, count) - 1
+        filled = (slots >= begun) & (slots * thinning < offset + first + count)
+        made = jnp.arange(block) < count
+
+        def kept(name):
+            rows, across = records[name], lambda told: told.reshape(-1, *[1] * (records[name].ndim - 1))
+            before = jax.lax.dynamic_slice_in_dim(buffer[name], start, block)
+            after = jnp.where(across(filled), rows[jnp.clip(last, 0)], before)
+            return jax.lax.dynamic_update_slice_in_dim(buffer[name], after, start, 0)
+
+        total = lambda name: jnp.sum(jnp.where(made.reshape(-1, 1, 1), records[name], 0), 0)
+        acceptance = tally.acceptance + total("acceptance_rate")
+        gradients = tally.gradient_evaluations + total("gradient_evaluations")
+        return {name: kept(name) for name in fields}, Tally(acceptance, gradients, tally.finite)
+
     def many(b, carry):
         run, buffer, tally = carry
         first = b * block
@@ -293,12 +320,10 @@ def _chunk(known: tuple, run: Run, counts: Array, pool: Pool) -> tuple[Run, dict
         keys = jnp.moveaxis(jax.vmap(lambda j: _keys(run, run.t + j))(jnp.arange(block, dtype=run.t.dtype)), 0, 2)
         within, between = _levels(run, pool)
         ahead = lambda keys, state: sampler.run(keys, state, seen(0), count, within)
-        pools, *rest = between.each(ahead, keys, run.pools)
+        pools, *rest = _each_pool(ahead, between, keys, run.pools)
         positions, records = jax.tree.map(lambda rows: jnp.moveaxis(rows, 1, 0), tuple(rest))
         records = records | {POSITION: positions}
-        row = lambda j: {name: rows[j] for name, rows in records.items()}
-        store = lambda j, carry: keep(first + j, row(j), *carry)
-        buffer, tally = jax.lax.fori_loop(0, count, store, (buffer, tally))
+        buffer, tally = keep_all(first, count, records, buffer, tally)
         return Run(pools, run.chain_keys, run.t + count.astype(run.t.dtype)), buffer, tally
 
     def window(carry):
