@@ -7,9 +7,21 @@ import pytest
 from arviz_stats.base.array import array_stats
 
 import gadabout as gad
-from gadabout.driver.descend import _fitted, concave, convex, curvature, curved, descend, go_on, land, room_below
+from gadabout.driver.descend import (
+    Landing,
+    _fitted,
+    concave,
+    convex,
+    curvature,
+    curved,
+    descend,
+    go_on,
+    land,
+    room_below,
+)
 from gadabout.driver.programs import operations
 from gadabout.factors import isotropic
+from gadabout.sampler import Learned
 from gadabout.schedule.evidence import Look, seen
 from gadabout.target import Point, Target
 
@@ -232,6 +244,44 @@ def test_chains_outside_of_the_typical_set_go_on_to_it():
     assert (after >= -n / 2 - room_below(n)).all()
     stay = ~np.asarray(landing.outside)
     assert np.array_equal(gone.positions[stay], landing.positions[stay])
+
+
+def test_a_chain_that_would_end_further_outside_stays_where_it_was():
+    """The way up a funnel ends in its neck, where the Gaussian of its mouth says that it is far outside."""
+    n, chains = 10, 16
+    funnel = lambda x: -0.5 * x[0] ** 2 / 9 - 0.5 * jnp.sum(x[1:] ** 2) * jnp.exp(-x[0]) - 0.5 * (n - 1) * x[0]
+    target, factor = Target(funnel), isotropic(n, jnp.ones(()), "dense")
+    positions = jax.random.normal(jax.random.key(0), (chains, n)) * jnp.exp(1.0)
+    positions = positions.at[:, 0].set(2.0 - 0.2 * jnp.arange(chains))
+    form = lambda x: np.asarray(jnp.sum(jax.vmap(jax.grad(funnel))(x) ** 2, -1))
+    everybody, zero = jnp.ones(chains, bool), jnp.asarray(0)
+    learned = Learned(jnp.zeros(n), factor)
+    landing = Landing(positions, learned, zero, zero, everybody[0], everybody, jnp.asarray(form(positions)))
+    gone = go_on(target, landing)
+    walked = (np.asarray(gone.positions) != np.asarray(positions)).any(1)
+    assert 0 < walked.sum() < chains
+    assert (form(gone.positions)[walked] < form(positions)[walked]).all()
+
+
+def test_paths_that_show_few_of_many_directions_make_the_others_no_narrower():
+    """A regression on 300 inputs whose scales span two decades, in single precision, and four paths of eight points.
+
+    All widths of the Gaussian are right within a factor of ten. One was narrower by eight thousand: curvature that
+    small is hidden by rounding in coordinates in which it is.
+    """
+    n, rows, chains = 300, 2_000, 4
+    random = np.random.default_rng(0)
+    inputs = random.normal(size=(rows, n)) * np.geomspace(10, 0.1, n)
+    with jax.enable_x64(False):
+        signed = jnp.asarray(inputs * np.where(inputs[:, :1] > 0, 1, -1), jnp.float32)
+        density = lambda x: jnp.sum(jax.nn.log_sigmoid(signed @ x)) - 0.5 * x @ x
+        landing = land(Target(density), jax.random.normal(jax.random.key(0), (chains, n)), jax.random.key(1), "dense")
+        mode = jnp.zeros(n)
+        for _ in range(30):
+            mode -= jnp.linalg.solve(jax.hessian(density)(mode), jax.grad(density)(mode))
+        L, H = (np.asarray(matrix, float) for matrix in (landing.learned.factor.dense(), -jax.hessian(density)(mode)))
+    wider = np.sqrt(np.linalg.eigvalsh(L.T @ H @ L))
+    assert 0.1 < wider.min() <= wider.max() < 10
 
 
 def test_where_the_log_density_is_not_concave_low_chains_stay_where_they_are():

@@ -59,6 +59,8 @@ class Landing(NamedTuple):
     """whether one of them lies lower than others by more than draws of one mode do, and log π is not concave"""
     outside: Bool[Array, " chains"]
     """which stand outside of the typical set by the Gaussian's word, where log π is concave (see `go_on`)"""
+    form: Float[Array, " chains"]
+    """∇ᵀ H ∇ by that word"""
 
 
 class Whitened(eqx.Module):
@@ -159,7 +161,8 @@ def land(
     if kind == "dense":  # what knows H along every direction
         return _landed(target, here, fitted, evaluations, jnp.sum(~lost), apart)
     learned = Learned(jnp.mean(here.x, 0), fitted)
-    return Landing(here.x, learned, evaluations, jnp.sum(~lost), apart, jnp.zeros(chains, bool))
+    nowhere = jnp.zeros(chains)
+    return Landing(here.x, learned, evaluations, jnp.sum(~lost), apart, nowhere > 0, nowhere)
 
 
 @program
@@ -168,14 +171,16 @@ def go_on(target: Target, landing: Landing, most_turns: Any = MOST_TURNS) -> Lan
 
     Eight steps of hundreds show little of H: with 785 coefficients of a regression a descent ends after six turns, a
     thousand nats below the typical set. The Gaussian, which gradients along every axis were paid for, knows better;
-    measured anew where chains arrive, it is worth no more (twelve seeds on `caravan`, three on `mnist-56`).
+    measured anew where chains arrive, it is worth no more (twelve seeds on `caravan`, three on `mnist-56`). A chain
+    that it says is further outside in the end, as in the neck of a funnel, stays where it was.
     """
     learned = landing.learned
     assert learned.mean is not None
     assert learned.factor is not None
     seen = Whitened(target, learned.mean, learned.factor)
     ways = descend(seen, jax.vmap(learned.factor.solve)(landing.positions - learned.mean), most_turns)
-    x = jnp.where(landing.outside[:, None], jax.vmap(seen.x)(ways.here.x), landing.positions)
+    nearer = landing.outside & (jnp.sum(ways.here.grad**2, -1) < landing.form)
+    x = jnp.where(nearer[:, None], jax.vmap(seen.x)(ways.here.x), landing.positions)
     learned = Learned(jnp.mean(x, 0), learned.factor)
     return landing._replace(positions=x, learned=learned, evaluations=landing.evaluations + jnp.sum(ways.turns + 1))
 
@@ -193,7 +198,7 @@ def _landed(target: Target, here: Point, factor: Any, evaluations: Array, distin
     form = jnp.sum(jax.vmap(factor.tmul)(here.grad) ** 2, -1)
     outside = (low | (form > n + 2 * room_below(n))) & concave(here)
     learned = Learned(jnp.mean(here.x, 0), factor)
-    return Landing(here.x, learned, evaluations + 2 * n * len(order), distinct, apart, outside)
+    return Landing(here.x, learned, evaluations + 2 * n * len(order), distinct, apart, outside, form)
 
 
 def low_ones(here: Point) -> tuple[Float[Array, " chains"], Bool[Array, " chains"]]:
@@ -243,7 +248,12 @@ def room_below(n: int) -> Array:
 
 
 def _fitted(path: tuple[Array, Array], near: Bool[Array, " chains"], kind: FactorKind):
-    """The Gaussian's factor from the paths of those chains that are `near` the best."""
+    """The Gaussian's factor from the paths of those chains that are `near` the best.
+
+    On the way from afar variances of x and of the gradient are larger than on a Gaussian, where that of one is the
+    inverse of the other's. What the estimator knows before it has seen a draw is of that size, so both are divided by
+    how much larger they are: else directions in which paths differ little beside those would come out as narrow.
+    """
     count, n = jnp.maximum(near.sum() * MEMORY, 2), path[0].shape[-1]
 
     def moments(rows):
@@ -253,7 +263,12 @@ def _fitted(path: tuple[Array, Array], near: Bool[Array, " chains"], kind: Facto
         tiny = jnp.finfo(d.dtype).tiny ** 0.5
         return Moments(count, mean, squares + (tiny if kind == "diagonal" else tiny * jnp.eye(n)))
 
-    estimate = GeometricMean(prior_draws=5.0)(*map(moments, path))
+    x, grad = map(moments, path)
+    if kind == "dense":
+        sd_x, sd_grad = (jnp.sqrt(jnp.diagonal(each.covariance)) for each in (x, grad))
+        larger = jnp.mean(sd_x * sd_grad)
+        x, grad = (Moments(each.count, each.mean, each.squares / larger) for each in (x, grad))
+    estimate = GeometricMean(prior_draws=5.0)(x, grad)
     return isotropic(n, jnp.ones((), estimate.dtype), kind).fitted(estimate)
 
 
