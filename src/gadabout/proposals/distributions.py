@@ -8,6 +8,7 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.scipy.special import gammaln
 from jaxtyping import Array, Float, Key, PyTree
 
@@ -15,6 +16,16 @@ from gadabout.checks import check_function, check_positive, check_whole
 from gadabout.factors import AbstractFactor
 from gadabout.factors.base import check_factor, check_leaf
 from gadabout.proposals.user import as_pytree
+
+
+def uniforms(key: Key[Array, ""], n: int, dtype: Any) -> Float[Array, " n"]:
+    """n uniforms on (−1, 1), by which `normals` can be drawn, in one call: each is a loop to compile, of its own."""
+    return jax.random.uniform(key, (n,), dtype, np.nextafter(np.array(-1, dtype), 0), 1)
+
+
+def normals(uniform: Float[Array, " n"]) -> Float[Array, " n"]:
+    """The normals z that uniforms 2Φ(z) − 1 on (−1, 1) stand for."""
+    return math.sqrt(2) * jax.lax.erf_inv(uniform)
 
 
 class AbstractDistribution(eqx.Module):

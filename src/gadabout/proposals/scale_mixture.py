@@ -11,7 +11,7 @@ from jax.scipy.special import logsumexp
 from jaxtyping import Array, Float
 
 from gadabout.factors import AbstractFactor
-from gadabout.proposals.distributions import AbstractDistribution
+from gadabout.proposals.distributions import AbstractDistribution, normals, uniforms
 from gadabout.proposals.tails import Tails
 
 SCALES = (0.85, 1.0, 1.18, 1.4, 1.7, 2.5)
@@ -50,17 +50,15 @@ class ScaleMixture(AbstractDistribution):
 
     def noise(self, key):
         """A uniform on (0, 1) for the scale, and 2Φ(z) − 1 of normals z: uniforms on (−1, 1)."""
-        for_scale, normal = jax.random.split(key)
-        shape, dtype = self.mean.shape, self.mean.dtype
-        v = jax.random.uniform(normal, shape, dtype, np.nextafter(np.array(-1, dtype), 0), 1)
-        return jax.random.uniform(for_scale, dtype=dtype), v
+        v = uniforms(key, self.dim + 1, self.mean.dtype)
+        return 0.5 + 0.5 * v[-1], v[:-1]
 
     def draw(self, noise):
         return self.draw_with_log_density(noise)[0]
 
     def draw_with_log_density(self, noise):
         uniform, v = noise
-        normal = jax.lax.optimization_barrier(math.sqrt(2) * jax.lax.erf_inv(v))  # it is rounded alike in every program
+        normal = jax.lax.optimization_barrier(normals(v))  # it is rounded alike in every program
         u = self.scales[jnp.sum(uniform > jnp.cumsum(self.weights)[:-1])] * normal
         z, log_slope = self.tails(u)
         return self.mean + self.factor.mul(z), self._log_density(u, log_slope)

@@ -10,6 +10,7 @@ from jaxtyping import Array, Float
 
 from gadabout.factors import AbstractFactor
 from gadabout.proposals.base import AbstractProposal
+from gadabout.proposals.distributions import normals, uniforms
 from gadabout.target import Point
 
 QUARTER = 0.5 * math.pi
@@ -55,9 +56,8 @@ class SplitHamiltonian(AbstractProposal):
         return 1
 
     def noise(self, key, here):
-        for_momentum, for_length = jax.random.split(key)
-        momentum = jax.random.normal(for_momentum, here.x.shape, here.x.dtype)
-        return Turn(momentum, jax.random.uniform(for_length, dtype=here.x.dtype))
+        v = uniforms(key, here.x.size + 1, here.x.dtype)
+        return Turn(normals(v[:-1]), 0.5 + 0.5 * v[-1])
 
     def cache(self, here):
         z = self.factor.solve(here.x - self.mean)
@@ -68,16 +68,25 @@ class SplitHamiltonian(AbstractProposal):
         h = (SHORTEST + (1 - SHORTEST) * noise.for_length) * jnp.minimum(QUARTER / N, self.step_size)
         cos, sin = jnp.cos(h), jnp.sin(h)
 
-        def step(_, carry):
-            there, p = carry
-            z, p = there.cache.z, p + 0.5 * h * there.cache.residual
-            z, p = z * cos + p * sin, p * cos - z * sin
-            there = target.at(self.mean + self.factor.mul(z), 1)
-            residual = self.factor.tmul(there.grad) + z
-            return Point(there.x, there.logp, there.grad, Whitened(z, residual)), p + 0.5 * h * residual
+        def turned(z, p, residual):
+            p = p + 0.5 * h * residual
+            return z * cos + p * sin, p * cos - z * sin
 
-        there, p = jax.lax.fori_loop(0, N, step, (here, noise.momentum))
-        return there, 0.5 * (noise.momentum @ noise.momentum - p @ p)
+        def at(z):
+            there = target.at(self.mean + self.factor.mul(z), 1)
+            return there, self.factor.tmul(there.grad) + z
+
+        def step(_, carry):
+            z, p = turned(*carry)
+            _, residual = at(z)
+            return z, p + 0.5 * h * residual, residual
+
+        begin = here.cache.z, noise.momentum, here.cache.residual
+        z, p = turned(*jax.lax.fori_loop(0, N - 1, step, begin))
+        there, residual = at(z)  # apart from the others: theirs are gradients alone, log π is of no use on the way
+        p = p + 0.5 * h * residual
+        cache = Whitened(z, residual)
+        return Point(there.x, there.logp, there.grad, cache), 0.5 * (noise.momentum @ noise.momentum - p @ p)
 
     def record(self, noise, here, log_ratio):
         steps = self._steps()
