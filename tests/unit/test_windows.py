@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import gadabout as gad
-from gadabout.adaptations.fitted_gaussian import quick_windows
+from gadabout.adaptations.fitted_gaussian import AGREEMENT, _stretch, quick_windows
 from gadabout.driver import loop
 from gadabout.schedule import Warm
 
@@ -113,3 +113,16 @@ def test_a_window_that_fits_nothing_is_a_part_of_the_next():
         counts.append(int(run.pools.memory.moments.count[0]))
         run, done = loop.end_window(sampler, run, sampler.adaptation.ending(end, 500)), end
     assert counts == [8, 8, 12, 16, 12, 24]
+
+
+@pytest.mark.parametrize(("widest", "asked"), [(1e-12, False), (0.03, False), (0.3, True), (1.0, True)])
+def test_how_much_a_fit_changes_is_bounded_where_it_is_little(widest, asked):
+    """By a bound no less than the largest change, which agrees; where fits are further apart, by eigenvalues."""
+    random = np.random.default_rng(0)
+    turn, _ = np.linalg.qr(random.normal(size=(20, 20)))
+    changes = widest * np.r_[1.0, random.uniform(-1, 1, 19)]
+    told = float(_stretch(jnp.asarray(turn * np.exp(2 * changes) @ turn.T)))
+    if asked:
+        np.testing.assert_allclose(told, widest)
+    else:
+        assert 0.999 * widest <= told < AGREEMENT

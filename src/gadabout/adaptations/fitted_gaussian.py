@@ -140,8 +140,7 @@ class FittedGaussian(AbstractAdaptation):
         covariance = self.estimate(z, grad)
         change = self._unit(kernel).fitted(covariance)  # a factor of z: here.factor times it is the new one of x
         mean = here.mean + here.factor.mul(z.mean + change.mul(change.tmul(grad.mean)))
-        widths = covariance if covariance.ndim == 1 else jnp.linalg.eigvalsh(covariance)
-        return (mean, here.factor.times(change)), jnp.max(jnp.abs(0.5 * jnp.log(widths)))
+        return (mean, here.factor.times(change)), _stretch(covariance)
 
     def _unit(self, kernel):
         """The factor of N(0, I), of the kind that is fitted."""
@@ -153,3 +152,17 @@ class FittedGaussian(AbstractAdaptation):
         """No draws yet."""
         mean = jnp.zeros_like(self.where(kernel).mean)
         return Moments(jnp.asarray(0), mean, jnp.zeros(self.where(kernel).factor.covariance_shape(), mean.dtype))
+
+
+def _stretch(covariance: Array) -> Array:
+    """The largest change of a direction's width by a covariance of z, as a logarithm; or a bound that agrees.
+
+    Eigenvalues lie no further from 1 than the whole matrix does from I: where that is near enough they are not asked.
+    """
+    largest = lambda widths: jnp.max(jnp.abs(0.5 * jnp.log(widths)))
+    if covariance.ndim == 1:
+        return largest(covariance)
+    away = jnp.linalg.norm(covariance - jnp.eye(len(covariance)))
+    near = away < -jnp.expm1(-2 * AGREEMENT)
+    bound = lambda: -0.5 * jnp.log1p(-jnp.where(near, away, 0))
+    return jax.lax.cond(near, bound, lambda: largest(jnp.linalg.eigvalsh(covariance)))

@@ -82,7 +82,7 @@ class Services:
         either = self.plan.stages[stage].alternatives
         return either[min(choice, len(either) - 1)]
 
-    @property
+    @cached_property
     def kernels(self) -> "Kernels":
         """What the kernels of the plan's samplers ask for."""
         return shapes_of(_kernels, self.plan, self.starts.layout.dim)

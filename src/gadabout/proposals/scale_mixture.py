@@ -18,7 +18,7 @@ SCALES = (0.85, 1.0, 1.18, 1.4, 1.7, 2.5)
 LEAST = 0.1
 """the share of all weight that is spread evenly, so that no scale dies"""
 ROUNDS = 100
-ENOUGH = 1_000
+ENOUGH = 400
 """quantiles of the squares that weights are fitted to where draws are more"""
 
 
