@@ -20,7 +20,7 @@ SHRINK, SMALLEST = 0.3, 1e-12
 """of a step that did not climb, and the step at which its direction is given up"""
 GIVE_UP = 4
 """directions that a chain gives up before it stays where it is"""
-CURVATURE = 3_200
+CURVATURE = 1_600
 """gradients that curvature is measured with at most, unless one point's directions need more"""
 MANY_DIRECTIONS = 64
 """from which on it is worth a branch of the program to see first whether all directions are curved downwards"""
