@@ -163,6 +163,5 @@ def _stretch(covariance: Array) -> Array:
     if covariance.ndim == 1:
         return largest(covariance)
     away = jnp.linalg.norm(covariance - jnp.eye(len(covariance)))
-    near = away < -jnp.expm1(-2 * AGREEMENT)
-    bound = lambda: -0.5 * jnp.log1p(-jnp.where(near, away, 0))
-    return jax.lax.cond(near, bound, lambda: largest(jnp.linalg.eigvalsh(covariance)))
+    exact, bound = lambda: largest(jnp.linalg.eigvalsh(covariance)), lambda: -0.5 * jnp.log1p(-away)
+    return jax.lax.cond(away < -jnp.expm1(-2 * AGREEMENT), bound, exact)

@@ -161,8 +161,8 @@ def land(
     if kind == "dense":  # what knows H along every direction
         return _landed(target, here, fitted, evaluations, jnp.sum(~lost), apart)
     learned = Learned(jnp.mean(here.x, 0), fitted)
-    nowhere = jnp.zeros(chains)
-    return Landing(here.x, learned, evaluations, jnp.sum(~lost), apart, nowhere > 0, nowhere)
+    nobody, form = jnp.zeros(chains, bool), jnp.zeros(chains)
+    return Landing(here.x, learned, evaluations, jnp.sum(~lost), apart, nobody, form)
 
 
 @program

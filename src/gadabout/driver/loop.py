@@ -293,26 +293,6 @@ def _chunk(known: tuple, run: Run, counts: Array, pool: Pool) -> tuple[Run, dict
         run, record = _iteration(sampler, seen(i), run, adapting, pool)
         return run, *keep(i, record, buffer, tally)
 
-    def keep_all(first, count, records, buffer, tally):
-        """The same with `count` iterations of a block: slots that they do not fill keep what they hold."""
-        begun = (offset + first) // thinning
-        start = jnp.minimum(begun, capacity - block)  # a whole block of slots, of which some may be of blocks before
-        slots = start + jnp.arange(block)
-        last = jnp.minimum((slots + 1) * thinning - offset - first, count) - 1
-        filled = (slots >= begun) & (slots * thinning < offset + first + count)
-        made = jnp.arange(block) < count
-
-        def kept(name):
-            rows, across = records[name], lambda told: told.reshape(-1, *[1] * (records[name].ndim - 1))
-            before = jax.lax.dynamic_slice_in_dim(buffer[name], start, block)
-            after = jnp.where(across(filled), rows[jnp.clip(last, 0)], before)
-            return jax.lax.dynamic_update_slice_in_dim(buffer[name], after, start, 0)
-
-        total = lambda name: jnp.sum(jnp.where(made.reshape(-1, 1, 1), records[name], 0), 0)
-        acceptance = tally.acceptance + total("acceptance_rate")
-        gradients = tally.gradient_evaluations + total("gradient_evaluations")
-        return {name: kept(name) for name in fields}, Tally(acceptance, gradients, tally.finite)
-
     def many(b, carry):
         run, buffer, tally = carry
         first = b * block
@@ -323,7 +303,11 @@ def _chunk(known: tuple, run: Run, counts: Array, pool: Pool) -> tuple[Run, dict
         pools, *rest = _each_pool(ahead, between, keys, run.pools)
         positions, records = jax.tree.map(lambda rows: jnp.moveaxis(rows, 1, 0), tuple(rest))
         records = records | {POSITION: positions}
-        buffer, tally = keep_all(first, count, records, buffer, tally)
+        buffer = {name: _stored(buffer[name], records[name], offset + first, count, thinning) for name in fields}
+        made = (jnp.arange(block) < count).reshape(-1, 1, 1)
+        total = lambda name: jnp.sum(jnp.where(made, records[name], 0), 0)
+        acceptance = tally.acceptance + total("acceptance_rate")
+        tally = Tally(acceptance, tally.gradient_evaluations + total("gradient_evaluations"), tally.finite)
         return Run(pools, run.chain_keys, run.t + count.astype(run.t.dtype)), buffer, tally
 
     def window(carry):
@@ -346,6 +330,22 @@ def _chunk(known: tuple, run: Run, counts: Array, pool: Pool) -> tuple[Run, dict
     positions = jax.vmap(lambda pool: pool.position)(run.pools)
     finite = jnp.isfinite(positions).all(-1)
     return run, buffer, Tally(tally.acceptance, tally.gradient_evaluations, finite, made, settled)
+
+
+def _stored(buffer: Array, rows: Array, before: Array, count: Array, thinning: Array) -> Array:
+    """A buffer with the first `count` of a block's rows, `before` of which others were made.
+
+    Of each `thinning` rows the last is what stays in a slot; slots that they do not fill keep what they hold.
+    """
+    capacity, block = len(buffer), len(rows)
+    begun = before // thinning
+    start = jnp.minimum(begun, capacity - block)  # a whole block of slots, of which some may be of blocks before
+    slots = start + jnp.arange(block)
+    last = jnp.minimum((slots + 1) * thinning - before, count) - 1
+    filled = (slots >= begun) & (slots * thinning < before + count)
+    old = jax.lax.dynamic_slice_in_dim(buffer, start, block)
+    new = jnp.where(filled.reshape(-1, *[1] * (rows.ndim - 1)), rows[jnp.clip(last, 0)], old)
+    return jax.lax.dynamic_update_slice_in_dim(buffer, new, start, 0)
 
 
 def specs(run: Run) -> Run:

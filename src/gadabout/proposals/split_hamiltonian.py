@@ -68,23 +68,16 @@ class SplitHamiltonian(AbstractProposal):
         h = (SHORTEST + (1 - SHORTEST) * noise.for_length) * jnp.minimum(QUARTER / N, self.step_size)
         cos, sin = jnp.cos(h), jnp.sin(h)
 
-        def turned(z, p, residual):
+        def step(z, p, residual):
             p = p + 0.5 * h * residual
-            return z * cos + p * sin, p * cos - z * sin
-
-        def at(z):
+            z, p = z * cos + p * sin, p * cos - z * sin
             there = target.at(self.mean + self.factor.mul(z), 1)
-            return there, self.factor.tmul(there.grad) + z
-
-        def step(_, carry):
-            z, p = turned(*carry)
-            _, residual = at(z)
-            return z, p + 0.5 * h * residual, residual
+            residual = self.factor.tmul(there.grad) + z
+            return there, (z, p + 0.5 * h * residual, residual)
 
         begin = here.cache.z, noise.momentum, here.cache.residual
-        z, p = turned(*jax.lax.fori_loop(0, N - 1, step, begin))
-        there, residual = at(z)  # apart from the others: theirs are gradients alone, log π is of no use on the way
-        p = p + 0.5 * h * residual
+        on_the_way = jax.lax.fori_loop(0, N - 1, lambda _, at: step(*at)[1], begin)  # gradients alone: log π is dropped
+        there, (z, p, residual) = step(*on_the_way)
         cache = Whitened(z, residual)
         return Point(there.x, there.logp, there.grad, cache), 0.5 * (noise.momentum @ noise.momentum - p @ p)
 
