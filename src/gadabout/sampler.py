@@ -184,8 +184,9 @@ class Sampler(eqx.Module):
 
             def update():
                 pooled = self.adaptation.pool(memory, kernel, evidence, pool)
-                learned = self.adaptation.update(memory, kernel, chains, pooled)
-                return *learned[:2], pool.each(learned[0].rebase, learned[2])
+                learned, remembered, moved = self.adaptation.update(memory, kernel, chains, pooled)
+                as_it_was = _the_same((kernel.cached_by, chains), (learned.cached_by, moved))
+                return learned, remembered, moved if as_it_was else pool.each(learned.rebase, moved)
 
             kernel, memory, chains = _where_adapting(adapt, update, (kernel, memory, chains))
         return State(kernel, memory, chains), record
@@ -246,6 +247,12 @@ def _where_adapting[T](adapt: bool | Array, learn: Callable[[], T], else_: T | N
     if else_ is None:
         else_ = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), jax.eval_shape(learn))
     return jax.lax.cond(adapt, learn, lambda: else_)
+
+
+def _the_same(old: PyTree, new: PyTree) -> bool:
+    """Whether two trees hold the very same arrays, which is known while tracing: nothing wrote other values there."""
+    (old, before), (new, after) = jax.tree.flatten(old), jax.tree.flatten(new)
+    return before == after and all(a is b for a, b in zip(old, new, strict=True))
 
 
 def theta_by_name(kernel: AbstractKernel) -> dict[str, Array]:

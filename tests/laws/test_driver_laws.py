@@ -11,7 +11,7 @@ from gadabout.adaptations import NoAdaptation
 from gadabout.driver import loop
 from gadabout.schedule import Warm
 from tests.laws import law_target
-from tests.laws.registry import SAMPLERS, UNADJUSTED, VARIANTS, entry, every
+from tests.laws.registry import SAMPLERS, UNADJUSTED, VARIANTS, StudentWalk, entry, every
 
 every_sampler = every(SAMPLERS, UNADJUSTED, marked=VARIANTS)
 every_exact_sampler = every(SAMPLERS)
@@ -55,6 +55,40 @@ def test_draws_do_not_depend_on_chunk_length(name):
     assert same_bits(one_records, many_records)
     assert same_bits(one.pools, many.pools)
     assert one.t == 120
+
+
+def kept_beside_renewed(sampler):
+    """What chains keep of where they stand after 30 iterations that learn, and the same worked out from θ then."""
+    pools = advance(sampler, *begin(sampler), 30)[0].pools
+    rebased = jax.vmap(jax.vmap(lambda kernel, state: kernel.rebase(state), (None, 0)))(pools.kernel, pools.chains)
+    return jax.tree.leaves(eqx.filter(pools.chains, eqx.is_inexact_array)), jax.tree.leaves(
+        eqx.filter(rebased, eqx.is_inexact_array)
+    )
+
+
+@every_sampler
+def test_what_chains_keep_is_of_the_theta_at_hand(name, precision):
+    """Whether an update wrote it anew, or left alone what it depends on."""
+    for kept, renewed in zip(*kept_beside_renewed(entry(name)), strict=True):
+        np.testing.assert_allclose(
+            kept, renewed, **TO_ROUNDING[precision] | {"atol": 1e-4 if precision == "float32" else 1e-9}
+        )
+
+
+def test_states_that_are_not_renewed_are_found():
+    """The planted bug: a proposal that says its cache depends on no θ."""
+
+    class Forgetful(StudentWalk):
+        cached_by = ()
+
+        def cache(self, here):
+            return self.log_scale + here.x
+
+        def move(self, noise, here, target):
+            return self.arrive(here.x + jnp.exp(self.log_scale) * noise, target), 0.0
+
+    pairs = zip(*kept_beside_renewed(gad.gad(Forgetful(jnp.full(3, -0.3)))), strict=True)
+    assert not all(np.allclose(kept, renewed, rtol=1e-3) for kept, renewed in pairs)
 
 
 @every_sampler

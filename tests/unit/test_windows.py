@@ -1,11 +1,13 @@
 """Windows of warm-up that end within a chunk: the same bits as chunks that end with them, and an early end."""
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import gadabout as gad
+from gadabout.adaptations.estimators import Moments
 from gadabout.adaptations.fitted_gaussian import AGREEMENT, _stretch, quick_windows
 from gadabout.driver import loop
 from gadabout.schedule import Warm
@@ -14,10 +16,11 @@ FIELDS = ("lp", loop.POSITION)
 SAMPLERS = {"nuts": gad.nuts(), "split-hmc": gad.split_hmc()}
 
 
-def begin(sampler, chains=8):
-    target = gad.Target(lambda x: -0.5 * jnp.sum((x / jnp.array([0.1, 1.0, 10.0])) ** 2) - 0.1 * jnp.sum(x**4))
+def begin(sampler, chains=8, n=3):
+    widths = jnp.resize(jnp.array([0.1, 1.0, 10.0]), n)
+    target = gad.Target(lambda x: -0.5 * jnp.sum((x / widths) ** 2) - 0.1 * jnp.sum(x**4))
     keys = jax.random.split(jax.random.key(7), chains)
-    warm = Warm(keys, jnp.zeros((), jnp.uint32), jax.random.normal(jax.random.key(5), (chains, 3)))
+    warm = Warm(keys, jnp.zeros((), jnp.uint32), jax.random.normal(jax.random.key(5), (chains, n)))
     return target, loop.start(sampler, target, warm, True)
 
 
@@ -106,13 +109,47 @@ def test_quick_windows_add_up_and_grow():
 def test_a_window_that_fits_nothing_is_a_part_of_the_next():
     """12 iterations after a window of 16 fit nothing; their draws are counted in the fit at the end of the window."""
     sampler = SAMPLERS["split-hmc"]
-    target, run = begin(sampler, 1)  # so few draws that fits cannot agree
+    target, run = begin(sampler, 1, 90)  # so few draws that fits cannot be said to agree
     counts, done = [], 0
     for end in sampler.adaptation.window_ends(500)[:6]:
         run, _, _ = loop.advance(sampler, target, run, end - done, 1, True, FIELDS)
         counts.append(int(run.pools.memory.moments.count[0]))
         run, done = loop.end_window(sampler, run, sampler.adaptation.ending(end, 500)), end
     assert counts == [8, 8, 12, 16, 12, 24]
+
+
+def fitted_to(widths, n=60, draws=40):
+    """The kernel and memory after windows of draws as of Gaussians of these widths, fewer draws than coordinates."""
+    sampler = gad.split_hmc("diagonal")
+    target = gad.Target(lambda x: -0.5 * x @ x)
+    state = sampler.init(target, jnp.zeros((2, n)))
+    adaptation, kernel, memory = sampler.adaptation, state.kernel, state.memory
+    told = []
+    for width in widths:
+        here = kernel.proposal
+        moments = lambda variances: Moments(jnp.asarray(draws), jnp.zeros(n), (draws - 1) * variances)
+        z = (width / here.factor.scale) ** 2
+        seen = moments(z), moments(1 / z)
+        memory = eqx.tree_at(lambda memory: (memory.moments, memory.gradients), memory, seen)
+        kernel, memory, _ = adaptation.finish(memory, kernel, state.chains)
+        told.append((float(kernel.proposal.factor.scale[0]), int(memory.agreed), bool(memory.agrees)))
+    return told
+
+
+def test_fits_to_few_draws_agree_together():
+    """60 coordinates, windows of 40 draws: two that agree, one after the other, have twenty more; a third fit is one.
+
+    What a window says counts as much as its draws among those that agreed; one that says otherwise is believed.
+    """
+    scales, agreed, agrees = zip(*fitted_to([1.2, 1.2, 1.2]), strict=True)
+    assert agreed == (0, 40, 80)
+    assert agrees == (False, False, True)
+    scales, agreed, agrees = zip(*fitted_to([1.2, 1.2, 4.0, 4.0, 4.0]), strict=True)
+    np.testing.assert_allclose(scales, [1.2, 1.2, 4.0, 4.0, 4.0], rtol=1e-6)
+    assert agreed == (0, 40, 0, 40, 80)
+    assert agrees == (False, False, False, False, True)
+    scales, _, _ = zip(*fitted_to([1.0, 1.0, 1.5]), strict=True)
+    np.testing.assert_allclose(scales, [1.0, 1.0, np.sqrt((1 + 1.5**2) / 2)], rtol=1e-6)
 
 
 @pytest.mark.parametrize(("widest", "asked"), [(1e-12, False), (0.03, False), (0.3, True), (1.0, True)])

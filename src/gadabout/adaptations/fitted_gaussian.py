@@ -18,7 +18,7 @@ AGREEMENT = 0.35
 FEWEST_WINDOWS = 3
 """after which fits may agree"""
 FEWEST_DRAWS = 20
-"""more than coordinates, of a fit that may agree with the one before"""
+"""more than coordinates, of fits that agreed one after the other, before warm-up may end"""
 STEP_WINDOW = 12
 """iterations of a window for the step size alone"""
 
@@ -48,7 +48,8 @@ def _quick_windows(length: int, last: int) -> tuple[int, ...]:
 class FittedMemory(eqx.Module):
     """The rule's memory, moments of this window's draws and gradients, windows, draws of the last fit.
 
-    `agrees` says whether the last fit agreed with the one before, `settled` whether a window has passed since.
+    `agreed` counts the draws of the last fits that agreed, each with the one before. `agrees` says whether they are
+    enough, `settled` whether a window has passed since.
     """
 
     rule: PyTree
@@ -56,6 +57,7 @@ class FittedMemory(eqx.Module):
     gradients: Moments
     windows: Int[Array, ""]
     used: Int[Array, ""]
+    agreed: Int[Array, ""]
     agrees: Bool[Array, ""]
     settled: Bool[Array, ""]
 
@@ -67,12 +69,14 @@ class FittedGaussian(AbstractAdaptation):
     from their own. Both are worked out in the coordinates $z = L^{-1}(x - m)$ of the last fit, in which widths that
     differ by orders of magnitude, and correlations near 1, lose no digits. A window with fewer draws than the last one
     used is a part of the next. Where no direction's width changes by more than a factor of 1.4 from one fit to the
-    next, or, as an exponent, √(n/draws) where that is more, but no more than 2, and draws are twenty more than
-    coordinates, fits agree: one window more, for the step size alone, and warm-up may end.
+    next, or, as an exponent, √(n/draws) where that is more, but no more than 2, fits agree. As soon as those that agree
+    one after the other have twenty more draws together than there are coordinates, so that no direction was unseen by
+    all of them: one window more, for the step size alone, and warm-up may end.
 
     Args:
         rule: any adaptation of the step size, such as `DualAveraging` with its lens.
-        where: the lens from the kernel to what has a `mean` and a `factor`.
+        where: the lens from the kernel to what has a `mean` and a `factor`, and says by `whitened(point)` what z and
+            the gradient with respect to it are: its cache holds them, so that no iteration solves for them.
         estimate: the covariance from the moments.
         windows: the lengths of the windows of a stage.
     """
@@ -84,12 +88,11 @@ class FittedGaussian(AbstractAdaptation):
 
     def init(self, kernel, states):
         zero, no, none = jnp.asarray(0), jnp.asarray(False), self._none(kernel)
-        return FittedMemory(self.rule.init(kernel, states), none, none, zero, zero, no, no)
+        return FittedMemory(self.rule.init(kernel, states), none, none, zero, zero, zero, no, no)
 
     def observe(self, memory, kernel, transition):
         evidence, trace = self.rule.observe(memory.rule, kernel, transition)
-        point, here = kernel.point(transition.after), self.where(kernel)
-        return (evidence, here.factor.solve(point.x - here.mean), here.factor.tmul(point.grad)), trace
+        return (evidence, *self.where(kernel).whitened(kernel.point(transition.after))), trace
 
     def pool(self, memory, kernel, evidence, chains):
         seen, z, grad = evidence
@@ -124,34 +127,41 @@ class FittedGaussian(AbstractAdaptation):
         kernel = eqx.tree_at(lens, kernel, choose(new, old))
         rule = choose(self.rule.init(kernel, states), rule)
         n = here.factor.dim
-        many = (memory.windows >= FEWEST_WINDOWS - 1) & (z.count >= n + FEWEST_DRAWS)
-        chance = jnp.minimum(jnp.sqrt(n / jnp.maximum(z.count, 1)), 2 * AGREEMENT)
-        agrees = memory.agrees | (use & many & (stretch < jnp.maximum(AGREEMENT, chance)))
+        alike = use & (memory.windows > 0) & _alike(stretch, n, z.count)
+        agreed = jnp.where(alike, memory.agreed + z.count, jnp.where(wanted, 0, memory.agreed))
+        agrees = memory.agrees | (alike & (memory.windows >= FEWEST_WINDOWS - 1) & (agreed >= n + FEWEST_DRAWS))
         used, none = jnp.where(use, z.count, memory.used), self._none(kernel)
         few = ~memory.agrees & (z.count < memory.used)  # they are a part of the next window
         seen = memory.moments, memory.gradients
         moments, gradients = jax.tree.map(lambda new, old: jnp.where(few, old, new), (none, none), seen)
         windows = memory.windows + ~few
-        return kernel, FittedMemory(rule, moments, gradients, windows, used, agrees, memory.agrees), states
+        return kernel, FittedMemory(rule, moments, gradients, windows, used, agreed, agrees, memory.agrees), states
 
     def _fit(self, kernel, memory):
-        """Mean and factor of a window's draws, and the largest change of a direction's width, as a logarithm."""
-        here, z, grad = self.where(kernel), memory.moments, memory.gradients
-        covariance = self.estimate(z, grad)
-        change = self._unit(kernel).fitted(covariance)  # a factor of z: here.factor times it is the new one of x
-        mean = here.mean + here.factor.mul(z.mean + change.mul(change.tmul(grad.mean)))
-        return (mean, here.factor.times(change)), _stretch(covariance)
+        """Mean and factor of a window's draws, and the largest change of a direction's width, as a logarithm.
 
-    def _unit(self, kernel):
-        """The factor of N(0, I), of the kind that is fitted."""
-        factor = self.where(kernel).factor
-        shape, dtype = factor.covariance_shape(), self.where(kernel).mean.dtype
-        return factor.fitted(jnp.ones(shape, dtype) if len(shape) == 1 else jnp.eye(*shape, dtype=dtype))
+        Where they agree with the last ones, those change by as much as this window's share of the draws that agreed.
+        """
+        here, z, grad = self.where(kernel), memory.moments, memory.gradients
+        covariance, shape = self.estimate(z, grad), here.factor.covariance_shape()
+        unit = jnp.ones(shape, here.mean.dtype) if len(shape) == 1 else jnp.eye(*shape, dtype=here.mean.dtype)
+        stretch = _stretch(covariance)
+        share = jnp.where(_alike(stretch, here.factor.dim, z.count), z.count / (z.count + memory.agreed), 1)
+        covariance = unit + share * (covariance - unit)
+        change = here.factor.fitted(unit).fitted(covariance)  # a factor of z: here.factor times it is the new one of x
+        mean = here.mean + here.factor.mul(share * (z.mean + change.mul(change.tmul(grad.mean))))
+        return (mean, here.factor.times(change)), stretch
 
     def _none(self, kernel) -> Moments:
         """No draws yet."""
         mean = jnp.zeros_like(self.where(kernel).mean)
         return Moments(jnp.asarray(0), mean, jnp.zeros(self.where(kernel).factor.covariance_shape(), mean.dtype))
+
+
+def _alike(stretch: Array, n: int, draws: Array) -> Array:
+    """Whether a fit to so many draws of n coordinates agrees with the last one, from which it is that far away."""
+    chance = jnp.sqrt(n / jnp.maximum(draws, 1))
+    return stretch < jnp.clip(chance, AGREEMENT, 2 * AGREEMENT)
 
 
 def _stretch(covariance: Array) -> Array:

@@ -127,6 +127,11 @@ class AbstractKernel(eqx.Module):
         return state
 
     @property
+    def cached_by(self) -> PyTree:
+        """That part of θ which `rebase` looks at: while it stands still, states need not be renewed."""
+        return self
+
+    @property
     def settles(self) -> bool:
         """Whether `settled` is another kernel."""
         return type(self).settled is not AbstractKernel.settled

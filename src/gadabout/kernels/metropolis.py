@@ -85,6 +85,10 @@ class Metropolis(AbstractKernel):
     def position(self, state):
         return state.x
 
+    @property
+    def cached_by(self):
+        return self.proposal.cached_by
+
     def rebase(self, state):
         return renew_cache(self.proposal, state)
 

@@ -72,6 +72,10 @@ class NoUTurn(AbstractKernel):
     def init(self, x, target):
         return self.rebase(target.at(x, 1))
 
+    @property
+    def cached_by(self):
+        return self.factor
+
     def rebase(self, state):
         return Point(state.x, state.logp, state.grad, self.factor.tmul(state.grad))
 

@@ -52,6 +52,11 @@ class AbstractProposal(eqx.Module):
         """What is worth keeping of a point while θ stands still; `arrive` puts it into the point that is proposed."""
         return None
 
+    @property
+    def cached_by(self) -> PyTree:
+        """That part of θ which `cache` looks at."""
+        return self
+
     def arrive(self, y: Float[Array, " n"], target: Target) -> Point:
         """The point at y, with the derivatives that a move uses and with its cache."""
         return renew_cache(self, target.at(y, self.order))

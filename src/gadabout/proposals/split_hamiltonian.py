@@ -63,6 +63,14 @@ class SplitHamiltonian(AbstractProposal):
         z = self.factor.solve(here.x - self.mean)
         return Whitened(z, self.factor.tmul(here.grad) + z)
 
+    @property
+    def cached_by(self):
+        return self.mean, self.factor
+
+    def whitened(self, here: Point) -> tuple[Float[Array, " n"], Float[Array, " n"]]:
+        """z, and the gradient Lᵀ∇log π(x) with respect to it, from the cache."""
+        return here.cache.z, here.cache.residual - here.cache.z
+
     def move(self, noise, here, target):
         N = self._steps()
         h = (SHORTEST + (1 - SHORTEST) * noise.for_length) * jnp.minimum(QUARTER / N, self.step_size)
