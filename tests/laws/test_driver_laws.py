@@ -101,12 +101,12 @@ def test_pooled_with_one_chain_is_unpooled(name):
 
 @every_sampler
 def test_a_chain_alone_learns_what_it_learns_beside_others(name, precision):
-    """Adaptation per chain: another chain's presence changes rounding only."""
-    sampler = entry(name)
-    together = advance(sampler, *begin(sampler, chains=2, pooled=False), 30)[1][loop.POSITION]
+    """Adaptation per chain: another chain's presence changes rounding only, which grows from iteration to iteration."""
+    sampler, iterations = entry(name), 30 if precision == "float64" else 20
+    together = advance(sampler, *begin(sampler, chains=2, pooled=False), iterations)[1][loop.POSITION]
     target, run = begin(sampler, chains=2, pooled=False)
     alone = jax.tree.map(lambda leaf: leaf[1:] if leaf.ndim else leaf, run)
-    alone = advance(sampler, target, alone, 30)[1][loop.POSITION]
+    alone = advance(sampler, target, alone, iterations)[1][loop.POSITION]
     np.testing.assert_allclose(
         together[:, 1], alone[:, 0], rtol=1e-6 if precision == "float64" else 1e-3, atol=1e-4 * (precision == "float32")
     )

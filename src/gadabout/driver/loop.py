@@ -129,7 +129,7 @@ def _iteration(
     """One iteration of every chain, and its record with the positions in it, each of shape (pools, chains, ...)."""
     within, between = _levels(run, pool)
     step = lambda key, state: sampler.step(key, state, target, adapt, within)
-    pools, record = between.each(step, _keys(run, run.t), run.pools)
+    pools, record = _each_pool(step, between, _keys(run, run.t), run.pools)
     record[POSITION] = jax.vmap(lambda pool: pool.position)(pools)
     return Run(pools, run.chain_keys, run.t + 1), record
 
