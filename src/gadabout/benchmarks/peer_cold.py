@@ -4,7 +4,8 @@ Each peer has a fresh Python process, twice: with an empty folder of compiled pr
 keep every program, and what `keep_programs` adds to it for gadabout), and then with what the first process left there.
 Stan's executable is there both times. Each makes as many draws as reach q = 1,000 with a fifth to spare, going by its
 earlier q, as if q grew with the number of draws; the q that it did reach is told, and the seconds are as they were, not
-scaled to q = 1,000. The clock stops where all draws are in the process's memory.
+scaled to q = 1,000. The clock stops where all draws are in the process's memory, as that of `compare` does: what a peer
+makes of them then, gadabout's judgement of its draws and its tables, stands outside.
 """
 
 import json
@@ -25,7 +26,7 @@ MOST_DRAWS = 100_000
 """of each chain; who would need more is not run"""
 
 DRAWN = "drawn"
-"""the line that a process writes when its draws are made"""
+"""how the line begins that a process writes when its draws are made; the seconds since they were follow"""
 
 
 def enough(row: Mapping[str, Any]) -> int | None:
@@ -92,13 +93,13 @@ def _process(asked: Mapping[str, Any], programs: str) -> dict[str, Any]:
             process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=stderr, text=True)
             assert process.stdout is not None
             with process, process.stdout as lines:
-                drawn = any(line.strip() == DRAWN for line in lines)
+                drawn = next((line.split()[1:] for line in lines if line.startswith(DRAWN)), None)
                 seconds = time.perf_counter() - began
                 last = lines.read().strip()
-        if process.returncode or not drawn:
+        if process.returncode or drawn is None:
             said = errors.read_text().strip().splitlines() or ["it said nothing"]
             raise RuntimeError(f"{asked['peer']} on {asked['target']} failed in a process of its own: {said[-1]}")
-    return {"seconds": seconds, "q": float(last)}
+    return {"seconds": seconds - float(drawn[0]), "q": float(last)}
 
 
 def main(asked: str) -> None:
@@ -115,8 +116,10 @@ def main(asked: str) -> None:
         keep_programs()  # as the command line does
     with targets.precision(wanted["target"]):
         model, peer = targets.model(wanted["target"], wanted["data_home"]), PEERS[wanted["peer"]]
-        drawn, _ = peer.prepare(model, wanted["chains"], wanted["draws"])(wanted["seed"])
-    print(DRAWN, flush=True)
+        run = peer.prepare(model, wanted["chains"], wanted["draws"])
+        began = time.perf_counter()
+        drawn, seconds = run(wanted["seed"])
+    print(DRAWN, time.perf_counter() - began - seconds, flush=True)
     from gadabout.benchmarks.samplers import quality
 
     print(quality(drawn)[0])

@@ -84,7 +84,7 @@ class Engine(Services):
         if checkpoint is not None:
             self._restore(checkpoint)
         elif self.progress is None:
-            import_ahead("scipy.special", "xarray")  # judges and results ask for them, a second later
+            import_ahead("scipy.special")  # judges ask for it, a second later
             self.check_memory()
             self.foresight.begin()
             self.progress = self.plan.stages[0].begin(self, self.first())
@@ -219,7 +219,10 @@ class Engine(Services):
     def _compile(self) -> None:
         """Compiles, side by side, what a stage will run, and those after it with its sampler."""
         if isinstance(self.progress, loop.Run):
-            ready(self.foresight.compiling(self.stage, self.progress, self.choice))
+            ahead = self.foresight.compiling(self.stage, self.progress, self.choice)
+            if self.stage + 1 == len(self.plan.stages) and not all(one.done() for one in ahead):
+                import_ahead("xarray")  # the result asks for it; only the last program is left to compile beside it
+            ready(ahead)
         self.pipeline.clock("compile")
 
     def _reason_to_end(self, stop: bool, failed: bool) -> Ending | None:
