@@ -59,6 +59,21 @@ def test_dual_averaging_is_hoffman_and_gelmans():
     assert states == "states"
 
 
+@pytest.mark.parametrize("begin", [0.4, 0.6, 0.8, 1.0, 1.2])
+def test_a_short_window_finds_the_step_below_a_largest_one(begin):
+    """Two steps of any size beyond 0.785 are accepted too rarely, three often enough: twelve updates say three.
+
+    Iterates that shrink to steps beyond the largest, cut off there, stay in the average of so few: that said two.
+    """
+    kernel = gad.hmc(5, step_size=begin).kernel(3)
+    adaptation = DualAveraging(jnp.asarray(0.8), the_step_size, largest=1.5)
+    memory = adaptation.init(kernel, None)
+    for _ in range(12):
+        accepted = jnp.where(the_step_size(kernel) < 0.785, 0.84, 0.65)
+        kernel, memory, _ = adaptation.update(memory, kernel, None, accepted)
+    assert 0.4 < float(the_step_size(adaptation.finish(memory, kernel, None)[0])) < 0.785
+
+
 def test_probabilities_and_not_decisions_are_what_they_see():
     kernel = gad.hmc(5, step_size=0.6).kernel(3)
     state = kernel.init(jnp.zeros(3), TARGET)

@@ -37,7 +37,7 @@ class DualAveraging(AbstractAdaptation):
         regularisation: γ.
         offset: t₀, which steadies the first iterations.
         decay: κ, in (½, 1].
-        largest: the largest ε, where longer steps would be no use; None for none.
+        largest: the largest ε, where longer steps would be no use, and the largest that exp(μ) is; None for none.
     """
 
     target_acceptance: Float[Array, ""] = eqx.field(converter=setting)
@@ -49,7 +49,8 @@ class DualAveraging(AbstractAdaptation):
 
     def init(self, kernel, states):
         log_start = jnp.log(self.where(kernel))
-        return DualAveragingMemory(jnp.log(10.0) + log_start, jnp.zeros_like(log_start), log_start, jnp.asarray(0))
+        shrinkage_point = self._bounded(jnp.log(10.0) + log_start)
+        return DualAveragingMemory(shrinkage_point, jnp.zeros_like(log_start), log_start, jnp.asarray(0))
 
     def observe(self, memory, kernel, transition):
         return transition.info.acceptance_rate, {"step_size": self.where(kernel)}
@@ -58,12 +59,14 @@ class DualAveraging(AbstractAdaptation):
         t = memory.count + 1
         share = 1 / (t + self.offset)
         mean_error = (1 - share) * memory.mean_error + share * (self.target_acceptance - pooled)
-        log_step = memory.shrinkage_point - jnp.sqrt(t) / self.regularisation * mean_error
-        log_step = log_step if self.largest is None else jnp.minimum(log_step, math.log(self.largest))
+        log_step = self._bounded(memory.shrinkage_point - jnp.sqrt(t) / self.regularisation * mean_error)
         weight = t**-self.decay
         log_average = weight * log_step + (1 - weight) * memory.log_average
         memory = DualAveragingMemory(memory.shrinkage_point, mean_error, log_average, t)
         return eqx.tree_at(self.where, kernel, jnp.exp(log_step)), memory, states
+
+    def _bounded(self, log_step):
+        return log_step if self.largest is None else jnp.minimum(log_step, math.log(self.largest))
 
     def finish(self, memory, kernel, states):
         return eqx.tree_at(self.where, kernel, jnp.exp(memory.log_average)), memory, states

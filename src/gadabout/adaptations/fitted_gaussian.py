@@ -71,7 +71,8 @@ class FittedGaussian(AbstractAdaptation):
     used is a part of the next. Where no direction's width changes by more than a factor of 1.4 from one fit to the
     next, or, as an exponent, √(n/draws) where that is more, but no more than 2, fits agree. As soon as those that agree
     one after the other have twenty more draws together than there are coordinates, so that no direction was unseen by
-    all of them: one window more, for the step size alone, and warm-up may end.
+    all of them: one window more, for the step size alone, and warm-up may end. A fit that agrees changes the Gaussian
+    by as much as its share of those draws.
 
     Args:
         rule: any adaptation of the step size, such as `DualAveraging` with its lens.
