@@ -129,7 +129,11 @@ def _iteration(
     """One iteration of every chain, and its record with the positions in it, each of shape (pools, chains, ...)."""
     within, between = _levels(run, pool)
     step = lambda key, state: sampler.step(key, state, target, adapt, within)
-    pools, record = _each_pool(step, between, _keys(run, run.t), run.pools)
+    keys = _keys(run, run.t)
+    if pool.block is None:
+        pools, record = _each_pool(step, between, keys, run.pools)
+    else:  # as a batch a pool is rounded in the same way by programs that end windows and, over devices, do not
+        pools, record = between.each(step, keys, run.pools)
     record[POSITION] = jax.vmap(lambda pool: pool.position)(pools)
     return Run(pools, run.chain_keys, run.t + 1), record
 
