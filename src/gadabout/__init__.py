@@ -20,6 +20,7 @@ def __getattr__(name: str) -> Any:
     if not name.startswith("__") and find_spec(f"gadabout.{name}") is not None:
         return import_module(f"gadabout.{name}")
     if not name.startswith("__") or name == "__all__":
+        import_module("jax")  # from here, not from far within: see below
         found = vars(import_module("gadabout.public"))
         if name in found:
             globals()[name] = found[name]

@@ -1,7 +1,11 @@
-"""What other processes lowered is found by what it was made from, and by nothing else.
+"""What other processes compiled is found by what it was made from, and by nothing else.
 
-Another process is played by this one once it has forgotten all programs.
+Another process is played by this one once it has forgotten all programs, but where LAPACK has to be found.
 """
+
+import os
+import subprocess
+import sys
 
 import equinox as eqx
 import jax
@@ -42,7 +46,6 @@ def test_another_process_lowers_nothing_and_makes_the_same_draws(folder, monkeyp
     log_density = lambda: lambda x: -0.5 * jnp.sum(x**2) - jnp.sum(x**4)
     first = drawn(gad.gad_mala(), log_density())
     lowered = []
-    monkeypatch.setattr(kept, "_exported", lambda *program: lowered.append(program))
     monkeypatch.setattr(programs.Program, "lower", lambda *program, **named: lowered.append(program))
     np.testing.assert_array_equal(drawn(gad.gad_mala(), log_density()), first)
     assert not lowered
@@ -53,7 +56,7 @@ def test_another_process_lowers_nothing_and_makes_the_same_draws(folder, monkeyp
 @pytest.mark.filterwarnings("ignore::UserWarning")
 @pytest.mark.parametrize("move", ["independence", "local", "sturdy"])
 def test_what_was_chosen_in_another_process_is_there_before_it_is_chosen(folder, monkeypatch, move):
-    """Nothing is traced then, and nothing compiled that JAX's cache does not have, whichever the choice was."""
+    """Nothing is lowered then, and nothing compiled that JAX's cache does not have, whichever the choice was."""
     monkeypatch.setattr(judge, "decide", lambda evidence: move)
     log_density = lambda x: -0.5 * jnp.sum(x**2) - jnp.sum(x**4)
     first = drawn(None, log_density)
@@ -66,7 +69,7 @@ def test_what_was_chosen_in_another_process_is_there_before_it_is_chosen(folder,
 
     monkeypatch.setattr(programs.Program, "ahead", listen)
     monkeypatch.setattr(Engine, "choose", lambda self, *told: chosen.append(list(asked)) or choose(self, *told))
-    monkeypatch.setattr(kept, "_exported", lambda *program: missed.append(program))
+    monkeypatch.setattr(programs.Program, "lower", lambda *program, **named: missed.append(program))
     note = lambda event, **more: missed.append(event) if "cache_misses" in event else None
     jax.monitoring.register_event_listener(note)
     try:
@@ -76,6 +79,38 @@ def test_what_was_chosen_in_another_process_is_there_before_it_is_chosen(folder,
     drawing = {"independence": "local-global", "local": "split-hmc", "sturdy": "nuts"}[move]
     assert ("_advance", drawing) in chosen[0]
     assert not missed
+
+
+LOADED = """
+import sys, jax.numpy as jnp, gadabout as gad
+gad.keep_programs(sys.argv[1])
+settings = {"num_warmup": 40, "num_draws": 5, "progress": False}
+tree = gad.sample(lambda x: -0.5 * jnp.sum(x**2), jnp.zeros(2), sampler=gad.am(), **settings)
+print(*tree["posterior"]["x"].values.ravel())
+"""
+
+
+def test_a_process_that_lowers_nothing_finds_lapack(tmp_path):
+    """A program with a Cholesky factorisation that is loaded ends the process else."""
+    ran = [
+        subprocess.run([sys.executable, "-c", LOADED, tmp_path], env=os.environ, capture_output=True, text=True)
+        for _ in range(2)
+    ]
+    assert [process.returncode for process in ran] == [0, 0], ran[1].stderr
+    assert ran[0].stdout == ran[1].stdout
+
+
+def test_what_jax_had_in_its_own_cache_is_not_written_again(folder):
+    """XLA has lost a part of such a program: whoever loads it would be told that there is no such function."""
+    log_density = lambda x: -0.5 * jnp.sum(x**2) - jnp.sum(x**6)
+    first = drawn(gad.gad_mala(), log_density)
+    programs_kept = lambda: [path for path in folder.iterdir() if path.stat().st_size > 5_000]
+    assert programs_kept()
+    for path in folder.iterdir():
+        path.unlink()
+    for _ in range(2):
+        np.testing.assert_array_equal(drawn(gad.gad_mala(), log_density), first)
+    assert not programs_kept()
 
 
 def test_another_log_density_has_its_own_programs(folder):

@@ -1,22 +1,23 @@
-"""What earlier processes lowered, found again by all that it was made from.
+"""What earlier processes compiled, found again by all that it was made from.
 
 JAX's own cache keeps what XLA makes of a lowered program: whoever asks it has traced and lowered that program, which is
-most of what a new process waits for. Here lowered programs are kept (`jax.export`), and JAX's cache has the rest. The
-name of one is a digest of what it is traced from: its function; the settings, and the shapes of arrays, in its
-arguments; the log density, by the text that JAX lowers it to, with its gradient and a product of its Hessian; the files
-of this package as they were last written, the versions of what it calls, and JAX's options. What cannot be told in that
-way, such as a function of the user's own within a sampler, a log density that calls the host, or chains over several
-devices, is not kept.
+most of what a new process waits for. Here what XLA made is kept under a digest of what it was traced from: its
+function; the settings, and the shapes of arrays, in its arguments; the log density, by the text that JAX lowers it to,
+with its gradient and a product of its Hessian; the files of this package as they were last written, the versions of
+what it calls, JAX's options, and the processor. What cannot be told in that way, such as a function of the user's own
+within a sampler, a log density that calls the host, or chains over several devices, is not kept.
 """
 
 import hashlib
 import io
 import os
 import pickle
+import platform
 import sys
 import zlib
 from collections.abc import Callable
 from contextlib import suppress
+from contextvars import ContextVar
 from functools import cache
 from pathlib import Path
 from types import FunctionType
@@ -26,7 +27,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import export
+from jax.experimental.serialize_executable import deserialize_and_load, serialize
 from jax.sharding import Mesh
 from jaxlib.version import __version__ as jaxlib_version
 
@@ -41,6 +42,8 @@ MOST_BYTES = 2**29
 """that a folder holds; what was not asked for longest goes first"""
 
 _folder: Path | None = None
+_hits: ContextVar[int] = ContextVar("hits", default=0)
+"""what JAX found in its own cache on behalf of a thread"""
 
 
 class Unnameable(Exception):
@@ -52,7 +55,7 @@ def keep_programs(folder: str | os.PathLike | None = None) -> Path:
 
     A process that samples what another has sampled before, a model of the same log density and shapes, then neither
     traces nor compiles the programs of its run. JAX's own compilation cache is put there too, unless it is somewhere
-    already: it has what is compiled besides. What is kept is code: name a folder that you alone can write to. Nothing
+    already: it has what is compiled besides, and what has no name here. What is kept is code: name a folder that you alone can write to. Nothing
     is known of functions of this package that somebody puts others in the place of while it runs.
 
     Args:
@@ -102,38 +105,71 @@ def name_of(kind: tuple, arguments: Any) -> str | None:
     return digest.hexdigest()
 
 
-def lowered(name: str, parted: Callable, arrays: tuple, **options: Any) -> tuple[jax.stages.Lowered, Any] | None:
-    """A program of arrays that is known under a name, traced only where it is not kept, and what else it returns.
+def keep(name: str, lowered: jax.stages.Lowered, form: Callable[[], Any]) -> None:
+    """Compiles a program of arrays, and keeps it under a name for other processes, if XLA can write it down.
 
-    Compiling it asks JAX's cache. None where it cannot be kept, such as one with effects.
+    What JAX's cache had is not written again: of such a program XLA has lost a part.
 
     Args:
         name: of `name_of`.
-        parted: a function of arrays that returns arrays and what else there is.
-        arrays: what it is called with.
-        options: of `jax.jit`.
+        lowered: it returns a tuple of arrays first, and nothing else that is an array.
+        form: tells the result that its arrays belong to, with ... in their places.
     """
-    weak = lambda leaf: bool(getattr(leaf, "weak_type", False))
-    specs = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, weak_type=weak(leaf)), arrays)
-    try:
-        packed, told = recall(name) or remember(name, _exported(parted, specs))
-        return jax.jit(export.deserialize(bytearray(packed)).call, **options).lower(*specs), told  # wherever arrays are
-    except Exception:
+    _count_hits()
+    before = _hits.get()
+    compiled = lowered.compile()
+    if _hits.get() == before:
+        with suppress(Exception):
+            remember(name, (serialize(compiled)[0], form()))
+
+
+def loaded(name: str, arrays: tuple) -> Callable[[], Callable] | None:
+    """What loads the program that is kept under a name, to be called with arrays like these; None if none is kept.
+
+    Loading may raise anything, where the file is another one than `keep` wrote.
+    """
+    if (found := recall(name)) is None:
         return None
+    taken = jax.tree.structure((arrays, {}))
+
+    def load():
+        _find_lapack()
+        program, form = found
+        leaves, structure = jax.tree.flatten(form)
+        given = jax.tree.structure(tuple(leaf if leaf is ... else None for leaf in leaves))
+        run = deserialize_and_load(program, taken, given, execution_devices=jax.devices()[:1])
+        filled = lambda arrays: (leaf if array is None else array for array, leaf in zip(arrays, leaves, strict=True))
+        return lambda *arrays: structure.unflatten(filled(run(*arrays)))
+
+    return load
 
 
-def _exported(parted: Callable, arrays: tuple) -> tuple[bytes, Any]:
-    """A program as bytes that JAX reads, and what it returns besides arrays."""
-    told = []
+@cache
+def _count_hits() -> None:
+    def note(event, **_):
+        if event == "/jax/compilation_cache/cache_hits":
+            _hits.set(_hits.get() + 1)
 
-    def alone(*arrays):
-        found, rest = parted(*arrays)
-        told.append(rest)
-        return found
+    jax.monitoring.register_event_listener(note)
 
-    alone.__name__ = parted.__name__
-    packed = export.export(jax.jit(alone))(*arrays).serialize()
-    return bytes(packed), told[0]
+
+def edition() -> str:
+    """A word that programs bear which are kept, so that JAX's cache has them under a name of their own too.
+
+    It stands for the folder, and for all that stays the same in a process.
+    """
+    return _edition(_folder)
+
+
+@cache
+def _edition(folder: Path | None) -> str:
+    return hashlib.sha256(repr((_fixed(), folder)).encode()).hexdigest()[:8]
+
+
+@cache
+def _find_lapack() -> None:
+    """Has JAX find SciPy's LAPACK, as it does when it lowers what calls it; a program that was loaded crashes else."""
+    jax.jit(jnp.linalg.cholesky).lower(jax.ShapeDtypeStruct((1, 1), jnp.result_type(float)))
 
 
 def recall(name: str) -> Any:
@@ -165,14 +201,6 @@ def recalled(kind: tuple, arguments: Any, make: Callable[[], Any]) -> Any:
     if name is None:
         return make()
     return (recall(name) or remember(name, (make(),)))[0]
-
-
-def strong(shapes: Any) -> Any:
-    """Shapes of arrays whose types are none the weaker for coming from a number of Python's, as of programs here."""
-    return jax.tree.map(
-        lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype) if isinstance(leaf, jax.ShapeDtypeStruct) else leaf,
-        shapes,
-    )
 
 
 def _make_room(folder: Path) -> None:
@@ -312,7 +340,15 @@ def _surroundings() -> bytes:
 
 @cache
 def _fixed() -> tuple:
-    """This package's files, the versions of what it calls, and for what kind of device programs are lowered."""
+    """This package's files, the versions of what it calls, and for what kind of device programs are compiled."""
     files = [(str(path), (told := path.stat()).st_size, told.st_mtime_ns) for path in sorted(PACKAGE.rglob("*.py"))]
     versions = jax.__version__, jaxlib_version, eqx.__version__, np.__version__, sys.version
-    return files, versions, jax.default_backend()
+    return files, versions, jax.default_backend(), jax.devices()[0].device_kind, _processor()
+
+
+def _processor() -> Any:
+    """What machine code for this processor may count on, as far as the system tells."""
+    with suppress(OSError):
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        return sorted({line for line in lines if line.startswith(("model name", "flags", "Features"))})
+    return platform.machine(), platform.processor()

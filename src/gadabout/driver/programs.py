@@ -32,7 +32,7 @@ where the processor has them, take a warm call of the default to 0.95 of its tim
 MOST_KEPT = 256
 """results that each of these stores keeps"""
 _shapes: dict[Any, Any] = {}
-_traced: dict[Any, tuple] = {}
+_traced: dict[Any, Callable] = {}
 _compiling: dict[Any, Future] = {}
 _told: dict[Any, bool] = {}
 TRANSCENDENTAL = 10.0
@@ -85,7 +85,7 @@ class Program:
             traced = _kept(_traced, form, lambda: self._trace(arguments, named))
             with suppress(TypeError):  # of what has no hash
                 _traced.pop(form, None)
-            return _compilers().submit(_compile, *traced)
+            return _compilers().submit(traced)
 
         good = lambda before: not (before.cancelled() or (before.done() and before.exception()))
         return _kept(_compiling, form, compile_it, good)
@@ -98,30 +98,26 @@ class Program:
         """What a program of these arguments is known by in this process."""
         return form_of((self, self._compiled, kept.keeps(), arguments, named))
 
-    def _trace(self, arguments: tuple, named: dict[str, Any]) -> tuple:
-        """What `_compile` is called with."""
-        return (self._kept(arguments, named) if kept.keeps() else None) or (self.lower(*arguments, **named),)
+    def _trace(self, arguments: tuple, named: dict[str, Any]) -> Callable[[], Callable | None]:
+        """What makes a program ready to run: what loads one that an earlier process kept, or compiles what is traced.
+
+        One that was loaded is returned; one that was compiled is JAX's, which runs it when it is called.
+        """
+        name = None
+        if kept.keeps():
+            name = kept.name_of((self.function, self.donates, self._wants_options), (arguments, named))
+            *arrays, _ = _parted(arguments, named)
+            if name is not None and (load := kept.loaded(name, tuple(arrays))) is not None:
+                return functools.partial(_load, load)
+        return functools.partial(_compile, self.lower(*arguments, **named), name)
 
     def _from_folder(self, arguments: tuple, named: dict[str, Any]) -> Callable | None:
-        """The program as it is kept for other processes, if it is; else JAX has it."""
+        """The program as another process kept it, if one did; else JAX has it."""
         if not kept.keeps():
             return None
         asked = self.ahead(*arguments, **named)
         ready([asked])
         return asked.result()
-
-    def _kept(self, arguments: tuple, named: dict[str, Any]) -> tuple[Lowered, Any] | None:
-        name = kept.name_of((self.function, self.donates, self._wants_options), (arguments, named))
-        if name is None:
-            return None
-        *arrays, rest = _parted(arguments, named)
-
-        def parted(first, others):
-            result = self._of_arrays(first, others, rest)
-            return _arrays_of(result)[0], jax.tree.map(lambda leaf: ... if eqx.is_array(leaf) else leaf, result)
-
-        with _donating(self.donates), whole_products():
-            return kept.lowered(name, parted, tuple(arrays), **self._options(self._wants_options))
 
     @functools.cached_property
     def optimised(self) -> "Program":
@@ -144,15 +140,15 @@ class Program:
 
     @property
     def _compiled(self) -> Any:
-        return self._either(self._wants_options)
+        return self._either(self._wants_options, kept.edition() if kept.keeps() else "")
 
     @functools.cache  # noqa: B019  (programs live as long as the module that they are in)
-    def _either(self, quick: bool) -> Any:
+    def _either(self, quick: bool, edition: str) -> Any:
         def parted(first, others, rest):
             arrays, told = _arrays_of(self._of_arrays(first, others, rest))
             return arrays, Told(told)
 
-        parted.__name__ = self.function.__name__
+        parted.__name__ = f"{self.function.__name__}_{edition}" if edition else self.function.__name__
         return jax.jit(parted, static_argnums=2, **self._options(quick))
 
 
@@ -192,17 +188,23 @@ def _donating(donates: bool) -> Iterator[None]:
         yield
 
 
-def _compile(lowered: Lowered, form: Any = None) -> Callable | None:
-    """Compiles what was traced: JAX has it, and nobody else.
+def _compile(lowered: Lowered, name: str | None) -> None:
+    """Compiles what was traced, which JAX has then, and keeps it under a name for other processes."""
 
-    But for a program that is kept for other processes, which is returned; `form` is its result's, with ... for arrays.
-    """
-    compiled = lowered.compile()
-    if form is None:
-        return None
-    leaves, structure = jax.tree.flatten(form)
-    filled = lambda arrays: (other if array is None else array for array, other in zip(arrays, leaves, strict=True))
-    return lambda *arrays: structure.unflatten(filled(compiled(*arrays)))
+    def form():
+        arrays, told = jax.tree.unflatten(lowered.out_tree, [...] * lowered.out_tree.num_leaves)
+        return _joined(arrays, told.rest)
+
+    if name is None:
+        lowered.compile()
+    else:
+        kept.keep(name, lowered, form)
+
+
+def _load(load: Callable[[], Callable]) -> Callable | None:
+    """A program that was kept, if it can be read."""
+    with suppress(Exception):
+        return load()
 
 
 def forget() -> None:
@@ -279,10 +281,7 @@ def shapes_of(function: Callable, *arguments: Any) -> Any:
     The function must be one that lives as long as its module.
     """
 
-    def shapes():
-        found = eqx.filter_eval_shape(function, *arguments)
-        return kept.strong(found) if kept.keeps() else found
-
+    shapes = lambda: eqx.filter_eval_shape(function, *arguments)
     known = form_of((function, kept.keeps(), *arguments))
     return _kept(_shapes, known, lambda: kept.recalled((inspect.unwrap(function),), arguments, shapes))
 
