@@ -15,10 +15,11 @@ from gadabout.driver.descend import (
     curvature,
     curved,
     descend,
-    go_on,
     land,
+    nobody,
     room_below,
 )
+from gadabout.driver.kept import form_of
 from gadabout.driver.programs import operations
 from gadabout.factors import isotropic
 from gadabout.sampler import Learned
@@ -238,12 +239,19 @@ def test_chains_outside_of_the_typical_set_go_on_to_it():
     starts = 10 * jax.random.normal(jax.random.key(0), (chains, n))
     landing = land(target, starts, jax.random.key(1), "dense")
     height = lambda landing: np.asarray(jax.vmap(target.log_density)(landing.positions))
-    before, after = height(landing), height(gone := go_on(target, landing))
+    gone = land(target, landing.positions, jax.random.key(1), "dense", before=landing)
+    before, after = height(landing), height(gone)
     assert landing.outside.any()
     assert (before[landing.outside] < -n / 2 - room_below(n)).all()
     assert (after >= -n / 2 - room_below(n)).all()
     stay = ~np.asarray(landing.outside)
     assert np.array_equal(gone.positions[stay], landing.positions[stay])
+
+
+def test_a_second_landing_runs_the_program_of_the_first():
+    positions, density = jnp.ones((2, 3)), lambda x: -0.5 * jnp.sum(x**2)
+    form = lambda landing: form_of(landing._replace(learned=(landing.learned.mean, landing.learned.factor)))
+    assert form(land(Target(density), positions, jax.random.key(0), "dense")) == form(nobody(positions, "dense"))
 
 
 def test_a_chain_that_would_end_further_outside_stays_where_it_was():
@@ -256,8 +264,8 @@ def test_a_chain_that_would_end_further_outside_stays_where_it_was():
     form = lambda x: np.asarray(jnp.sum(jax.vmap(jax.grad(funnel))(x) ** 2, -1))
     everybody, zero = jnp.ones(chains, bool), jnp.asarray(0)
     learned = Learned(jnp.zeros(n), factor)
-    landing = Landing(positions, learned, zero, zero, everybody[0], everybody, jnp.asarray(form(positions)))
-    gone = go_on(target, landing)
+    landing = Landing(positions, learned, zero, zero + chains, everybody[0], everybody, jnp.asarray(form(positions)))
+    gone = land(target, landing.positions, jax.random.key(1), "dense", before=landing)
     walked = (np.asarray(gone.positions) != np.asarray(positions)).any(1)
     assert 0 < walked.sum() < chains
     assert (form(gone.positions)[walked] < form(positions)[walked]).all()

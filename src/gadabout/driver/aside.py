@@ -11,9 +11,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from gadabout.driver import loop
-from gadabout.driver.descend import MOST_TURNS, Landing, go_on, land
+from gadabout.driver.descend import MOST_TURNS, Landing, land, nobody
 from gadabout.driver.pipeline import Chunk, Segment
-from gadabout.driver.programs import ready
+from gadabout.driver.programs import blank, ready, shapes_of
 from gadabout.driver.scout import MOST_COORDINATES, Scouts, look_round, scouts_of, send_out
 from gadabout.factors import FactorKind
 from gadabout.sampler import Learned, Sampler
@@ -48,22 +48,13 @@ def descend(services: "Services", warm: Warm, kind: FactorKind) -> Warm:
     jax.block_until_ready(landing)
     pipeline.clock("warmup")
     if np.asarray(landing.outside).any():
-        landing = _gone_on(services, landing)
+        landing = jax.block_until_ready(land(*_walk(services, landing.positions, kind, landing)))
+        pipeline.clock("warmup")
     pipeline.foresee((time.perf_counter() - sent) * len(positions) / int(landing.evaluations))
     pipeline.add_aside(0, int(landing.evaluations))
     services.note({"distinct_starts": int(landing.distinct), "apart": bool(landing.apart)})
     found = landing.positions if scouts is None else _elsewhere(services, scouts, landing)
     return replace(warm, positions=found, learned=landing.learned)
-
-
-def _gone_on(services: "Services", landing: Landing) -> Landing:
-    """The landing after chains outside of the typical set went on, by a program that few models need."""
-    known = services.target, landing, jnp.asarray(MOST_TURNS)
-    ready([go_on.ahead(*known)])
-    services.pipeline.clock("compile")
-    landing = jax.block_until_ready(go_on(*known))
-    services.pipeline.clock("warmup")
-    return landing
 
 
 def _elsewhere(services: "Services", scouts: Scouts, landing: Landing) -> Any:
@@ -88,9 +79,10 @@ def _elsewhere(services: "Services", scouts: Scouts, landing: Landing) -> Any:
     return landing.positions.at[moved].set(report.positions[elsewhere])
 
 
-def _walk(services: "Services", positions: Any, kind: FactorKind) -> tuple:
+def _walk(services: "Services", positions: Any, kind: FactorKind, before: Landing | None = None) -> tuple:
     """What `land` is called with."""
-    return services.target, positions, services.keys.start, kind, jnp.asarray(MOST_TURNS)
+    before = before or jax.tree.map(blank, shapes_of(nobody, positions, kind))
+    return services.target, positions, services.keys.start, kind, jnp.asarray(MOST_TURNS), before
 
 
 def _may_scout(services: "Services") -> bool:

@@ -58,7 +58,7 @@ class Landing(NamedTuple):
     apart: Bool[Array, ""]
     """whether one of them lies lower than others by more than draws of one mode do, and log π is not concave"""
     outside: Bool[Array, " chains"]
-    """which stand outside of the typical set by the Gaussian's word, where log π is concave (see `go_on`)"""
+    """which stand outside of the typical set by the Gaussian's word, where log π is concave (see `land`)"""
     form: Float[Array, " chains"]
     """∇ᵀ H ∇ by that word"""
 
@@ -81,7 +81,11 @@ class Whitened(eqx.Module):
 
 
 def descend(
-    target: Target | Whitened, positions: Float[Array, "chains n"], most_turns: Any = MOST_TURNS, behind: int = 0
+    target: Target | Whitened,
+    positions: Float[Array, "chains n"],
+    most_turns: Any = MOST_TURNS,
+    behind: int = 0,
+    known: Any = False,
 ) -> Descent:
     r"""The ways of chains from positions: L-BFGS with Armijo's rule, until $\nabla^\top H\nabla \le n$.
 
@@ -90,7 +94,8 @@ def descend(
     of magnitude, eight steps show too little of them, and it ends some way outside. A step along which the density is
     convex teaches no curvature, and the next one is twice as long. Fewer than three steps say too little of H, unless
     the chain stands in the mode itself, where a first Newton step on a round density leads, or where it began there.
-    Chains take their turns together; when no more than so many are `behind`, these stay where they are.
+    Chains take their turns together; when no more than so many are `behind`, these stay where they are. Where H is
+    `known` to be near the identity, steps and the gradient tell only how it differs.
     """
     n = positions.shape[1]
 
@@ -104,7 +109,7 @@ def descend(
         pairs = _pushed(way.curved, jnp.asarray(True), curved)
         here = jax.tree.map(lambda new, old: jnp.where(climbed, new, old), there, here)
         path = _pushed(way.path[0], there.x, climbed), _pushed(way.path[1], there.grad, climbed)
-        newton = _newton(here.grad, steps, falls, pairs, isinstance(target, Whitened))
+        newton = _newton(here.grad, steps, falls, pairs, known)
         failed = ~climbed & (way.size < SMALLEST)
         direction = jnp.where(curved, newton, way.direction)
         direction = jnp.where(failed | ~(direction @ here.grad > 0), _unit(here.grad), direction)
@@ -140,16 +145,45 @@ def land(
     key: Key[Array, ""],
     kind: FactorKind,
     most_turns: Any = MOST_TURNS,
+    before: Landing | None = None,
 ) -> Landing:
     """All chains' descents, a first Gaussian from their paths, and those that got lost put where others stand.
 
     A chain is lost that did not arrive and lies lower than the upper half of the others by more than 15 + 6 √(n/2), six
     standard deviations of log π in the typical set of a Gaussian and some more. One that arrived stays where it is: it
     may have found a mode of its own. No other number of turns compiles anything anew, and none is made where it is 0.
+
+    Eight steps of hundreds show little of H: with 785 coefficients of a regression a descent ends after six turns, a
+    thousand nats below the typical set. The Gaussian, which gradients along every axis were paid for, knows better.
+    So chains outside of the typical set go on from where the landing `before` left them, in coordinates whitened by
+    its Gaussian; measured anew where chains arrive, it is worth no more (twelve seeds on `caravan`, three on
+    `mnist-56`). A chain that it says is further outside in the end, as in the neck of a funnel, stays where it was.
+    The same program does both: a landing of `nobody` is none.
     """
-    ways = descend(target, positions, most_turns)
+    if kind == "diagonal":  # what knows nothing of H along most directions
+        return _landed(target, descend(target, positions, most_turns), key, kind)
+    unknown = nobody(positions, kind)
+    before = unknown if before is None else before
+    first = before.distinct == 0
+    learned = jax.tree.map(lambda at_first, known: jnp.where(first, at_first, known), unknown.learned, before.learned)
+    seen = Whitened(target, learned.mean, learned.factor)
+    ways = descend(seen, jax.vmap(learned.factor.solve)(positions - learned.mean), most_turns, known=~first)
+    landed = lambda: _landed(target, ways, key, kind)
+    return jax.lax.cond(first, landed, lambda: _gone_on(before, seen, ways))
+
+
+def nobody(positions: Float[Array, "chains n"], kind: FactorKind) -> Landing:
+    """The landing of no chain, of which `land` asks nothing but the shapes of its arrays, and that none is distinct."""
+    chains, n = positions.shape
+    learned = Learned(jnp.zeros(n, positions.dtype), isotropic(n, jnp.ones((), positions.dtype), kind))
+    zero, none, form = jnp.zeros((), int), jnp.zeros(chains, bool), jnp.zeros(chains, positions.dtype)
+    return Landing(positions, learned, zero, zero, jnp.zeros((), bool), none, form)
+
+
+def _landed(target: Target, ways: Descent, key: Key[Array, ""], kind: FactorKind) -> Landing:
+    """A first landing."""
     logp, low = low_ones(ways.here)
-    n, chains = positions.shape[1], len(positions)
+    chains, n = ways.here.x.shape
     lost = ~ways.arrived & low
     source = jax.random.choice(
         jax.random.fold_in(key, 0), chains, (chains,), p=jnp.where(lost, 0.0, 1.0) / jnp.sum(~lost)
@@ -157,48 +191,43 @@ def land(
     here = jax.tree.map(lambda leaf: leaf[jnp.where(lost, source, jnp.arange(chains))], ways.here)
     near = logp > jnp.max(logp) - (30 + 10 * jnp.sqrt(n / 2))
     apart = jnp.any(low & ways.arrived) & convex(ways.here)
-    fitted, evaluations = _fitted(ways.path, near, kind), jnp.sum(ways.turns + 1)
-    if kind == "dense":  # what knows H along every direction
-        return _landed(target, here, fitted, evaluations, jnp.sum(~lost), apart)
-    learned = Learned(jnp.mean(here.x, 0), fitted)
-    nobody, form = jnp.zeros(chains, bool), jnp.zeros(chains)
-    return Landing(here.x, learned, evaluations, jnp.sum(~lost), apart, nobody, form)
+    factor, evaluations = _fitted(ways.path, near, kind), jnp.sum(ways.turns + 1)
+    outside, form = jnp.zeros(chains, bool), jnp.zeros(chains, here.x.dtype)
+    if kind == "dense":
+        factor, outside, form, more = _curved(target, here, factor)
+        evaluations = evaluations + more
+    return Landing(here.x, Learned(jnp.mean(here.x, 0), factor), evaluations, jnp.sum(~lost), apart, outside, form)
 
 
-@program
-def go_on(target: Target, landing: Landing, most_turns: Any = MOST_TURNS) -> Landing:
-    """A landing whose chains outside of the typical set go on, in coordinates whitened by its Gaussian.
-
-    Eight steps of hundreds show little of H: with 785 coefficients of a regression a descent ends after six turns, a
-    thousand nats below the typical set. The Gaussian, which gradients along every axis were paid for, knows better;
-    measured anew where chains arrive, it is worth no more (twelve seeds on `caravan`, three on `mnist-56`). A chain
-    that it says is further outside in the end, as in the neck of a funnel, stays where it was.
-    """
-    learned = landing.learned
-    assert learned.mean is not None
-    assert learned.factor is not None
-    seen = Whitened(target, learned.mean, learned.factor)
-    ways = descend(seen, jax.vmap(learned.factor.solve)(landing.positions - learned.mean), most_turns)
-    nearer = landing.outside & (jnp.sum(ways.here.grad**2, -1) < landing.form)
-    x = jnp.where(nearer[:, None], jax.vmap(seen.x)(ways.here.x), landing.positions)
-    learned = Learned(jnp.mean(x, 0), learned.factor)
-    return landing._replace(positions=x, learned=learned, evaluations=landing.evaluations + jnp.sum(ways.turns + 1))
+def _gone_on(before: Landing, seen: Whitened, ways: Descent) -> Landing:
+    """The landing before, those chains nearer that were outside."""
+    form = jnp.sum(ways.here.grad**2, -1)
+    nearer = before.outside & (form < before.form)
+    x = jnp.where(nearer[:, None], jax.vmap(seen.x)(ways.here.x), before.positions)
+    learned = Learned(jnp.mean(x, 0), seen.factor)
+    evaluations = before.evaluations + jnp.sum(ways.turns + 1)
+    return before._replace(
+        positions=x,
+        learned=learned,
+        evaluations=evaluations,
+        outside=before.outside & ~nearer,
+        form=jnp.where(nearer, form, before.form),
+    )
 
 
-def _landed(target: Target, here: Point, factor: Any, evaluations: Array, distinct: Array, apart: Array) -> Landing:
-    """A landing with the Gaussian that is as curved as log π where the first chains stand that are not low.
+def _curved(target: Target, here: Point, factor: Any) -> tuple[Any, Array, Array, int]:
+    """The factor that is as curved as log π where the first chains stand that are not low, and what it says of all.
 
-    Where log π is concave there is one typical set, and a chain that is low stands outside of it. So does one that the
-    Gaussian says is as far below: ∇ᵀ H ∇ is twice what log π lies below its height there.
+    That is, which stand outside of the typical set, and their ∇ᵀ H ∇; and the gradients that it took. Where log π is
+    concave there is one typical set, and a chain that is low stands outside of it. So does one that the Gaussian says
+    is as far below: ∇ᵀ H ∇ is twice what log π lies below its height there.
     """
     chains, n = here.x.shape
     _, low = low_ones(here)
     order = jnp.argsort(low, stable=True)[: max(1, min(chains, CURVATURE // (2 * n)))]
     factor = curved(curvature(target, here.x[order], factor), factor)
     form = jnp.sum(jax.vmap(factor.tmul)(here.grad) ** 2, -1)
-    outside = (low | (form > n + 2 * room_below(n))) & concave(here)
-    learned = Learned(jnp.mean(here.x, 0), factor)
-    return Landing(here.x, learned, evaluations + 2 * n * len(order), distinct, apart, outside, form)
+    return factor, (low | (form > n + 2 * room_below(n))) & concave(here), form, 2 * n * len(order)
 
 
 def low_ones(here: Point) -> tuple[Float[Array, " chains"], Bool[Array, " chains"]]:
@@ -324,11 +353,10 @@ def curved(H: Float[Array, "points n n"], factor: Any) -> Any:
     return jax.tree.map(lambda new, old: jnp.where(sound, new, old), new, factor)
 
 
-def _newton(grad: Array, steps: Array, falls: Array, curved: Array, whitened: bool) -> Array:
+def _newton(grad: Array, steps: Array, falls: Array, curved: Array, known: Any) -> Array:
     """H ∇ by the two loops of L-BFGS; along the gradient, at length 1, where there is no pair (Nocedal 1980).
 
-    Between them stands a multiple of the identity, which the last pair says; the identity in coordinates whitened by
-    what is known of all directions.
+    Between them stands a multiple of the identity, which the last pair says; the identity where it is known to be near.
     """
     inner = jnp.sum(steps * falls, -1)
     rho = jnp.where(curved, 1 / jnp.where(curved, inner, 1), 0)
@@ -344,7 +372,7 @@ def _newton(grad: Array, steps: Array, falls: Array, curved: Array, whitened: bo
 
     q, a = jax.lax.scan(back, grad, (steps, falls, rho), reverse=True)
     square = jnp.sum(falls[-1] ** 2)
-    last = 1.0 if whitened else inner[-1] / jnp.where(square > 0, square, 1)
+    last = jnp.where(known, 1.0, inner[-1] / jnp.where(square > 0, square, 1))
     scale = jnp.where(curved[-1] & (square > 0), last, 1 / _norm(grad))
     return jax.lax.scan(forth, q * scale, (steps, falls, rho, a))[0]
 
