@@ -55,8 +55,9 @@ def keep_programs(folder: str | os.PathLike | None = None) -> Path:
 
     A process that samples what another has sampled before, a model of the same log density and shapes, then neither
     traces nor compiles the programs of its run. JAX's own compilation cache is put there too, unless it is somewhere
-    already: it has what is compiled besides, and what has no name here. What is kept is code: name a folder that you alone can write to. Nothing
-    is known of functions of this package that somebody puts others in the place of while it runs.
+    already: it has what is compiled besides, and what has no name here. What is kept is code: name a folder that you
+    alone can write to. Nothing is known of functions of this package that somebody puts others in the place of while
+    it runs.
 
     Args:
         folder: made if need be; that of the variable JAX_COMPILATION_CACHE_DIR, or the user's cache, by default.
