@@ -23,7 +23,7 @@ def slow_to_compile(shift):
             x = jnp.sin(x @ x.T + i + shift) / (1 + jnp.cumsum(x, axis=0) ** 2)
         return x
 
-    return Program(function)
+    return program(function)
 
 
 def test_what_was_compiled_ahead_is_not_compiled_again():
@@ -50,10 +50,10 @@ def test_what_was_compiled_ahead_is_not_compiled_again():
 
 def test_what_was_asked_ahead_twice_is_traced_once():
     function = lambda x: 3 * x
-    tripled = Program(function)
+    tripled = program(function)
     assert tripled.ahead(jnp.ones(3)) is tripled.ahead(jnp.zeros(3))
     assert tripled.ahead(jnp.ones(3)) is not tripled.ahead(jnp.ones(4))
-    assert tripled.ahead(jnp.ones(3)) is not Program(function, quick=False).ahead(jnp.ones(3))
+    assert tripled.ahead(jnp.ones(3)) is not Program(function).ahead(jnp.ones(3))
 
 
 def test_a_blank_has_the_form_of_what_will_come():
@@ -159,7 +159,7 @@ def test_what_is_abandoned_is_compiled_when_it_is_asked_for_again():
     """Where all threads are busy a program waits for one: it is not compiled once the process is to end."""
     go, pool = threading.Event(), programs._compilers()
     busy = [pool.submit(go.wait) for _ in range(pool._max_workers)]
-    twice = programs.Program(lambda x: 2 * x + 0.25)
+    twice = programs.program(lambda x: 2 * x + 0.25)
     waiting = twice.ahead(jnp.ones(3))
     programs.abandon()
     go.set()

@@ -109,7 +109,8 @@ def name_of(kind: tuple, arguments: Any) -> str | None:
 def keep(name: str, lowered: jax.stages.Lowered, form: Callable[[], Any]) -> None:
     """Compiles a program of arrays, and keeps it under a name for other processes, if XLA can write it down.
 
-    What JAX's cache had is not written again: of such a program XLA has lost a part.
+    It is written down before it runs: XLA cannot do so afterwards if it sorts. What JAX's cache had is not written
+    again: of such a program XLA has lost a part.
 
     Args:
         name: of `name_of`.

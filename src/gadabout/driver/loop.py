@@ -71,7 +71,7 @@ class Tally(eqx.Module):
     settled: Bool[Array, ""] | None = None
 
 
-@program
+@program(brief=True)
 def start(sampler: Sampler, target: Target, warm: Warm, pooled: bool) -> Run:
     """A run of a sampler from where the stage before has left the chains, and with what it learned."""
     by_pool = lambda leaf: leaf[None] if pooled else leaf[:, None]
@@ -79,14 +79,14 @@ def start(sampler: Sampler, target: Target, warm: Warm, pooled: bool) -> Run:
     return Run(state, by_pool(warm.chain_keys.reshape(-1)), warm.t)
 
 
-@program
+@program(brief=True)
 def positions(pools: State) -> Float[Array, "chains n"]:
     """Where the chains of all pools stand."""
     x = jax.vmap(lambda pool: pool.position)(pools)
     return x.reshape(-1, x.shape[-1])
 
 
-@program
+@program(brief=True)
 def handed_on(run: Run, where: Callable[[Any], Any]) -> tuple[Float[Array, "chains n"], Learned]:
     """Where chains stand, and the mean and factor of what `where` says of the kernel with its θ: the first pool's."""
     kernel = first(run.pools.kernel)
@@ -112,7 +112,7 @@ def settle(sampler: Sampler, run: Run) -> Run:
     return Run(eqx.filter_vmap(sampler.settle)(run.pools), run.chain_keys, run.t)
 
 
-@program
+@program(brief=True)
 def verdict(sampler: Sampler, run: Run) -> dict[str, Array]:
     """What the adaptation of each pool says of its end."""
     return eqx.filter_vmap(lambda pool: sampler.adaptation.verdict(pool.memory, pool.kernel))(run.pools)

@@ -5,7 +5,7 @@ import inspect
 import os
 import time
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from importlib import import_module
@@ -29,6 +29,12 @@ QUICK = {"xla_backend_optimization_level": 1, "xla_cpu_prefer_vector_width": 512
 place of 9.7. A single chain of gadMALA on Neal, 5 to 7 µs an iteration, loses up to a tenth.) Vectors of 512 bits,
 where the processor has them, take a warm call of the default to 0.95 of its time on Ripley and German, 0.86 on Neal.
 """
+BRIEF = QUICK | {"xla_backend_optimization_level": 0}
+"""Of a program that evaluates a log density a few times, the lowest level takes two thirds of that to compile.
+
+(Ripley and German, 16 chains: 0.9 and 1.0 s for 1.4 and 1.6 of all such programs of a run, which then takes 0.8 and 1.2
+ms longer. The descent is none of them: it would take three times as long.)
+"""
 MOST_KEPT = 256
 """results that each of these stores keeps"""
 _shapes: dict[Any, Any] = {}
@@ -51,12 +57,13 @@ class Program:
     Args:
         function: what to compile, once for each shape of its arguments.
         donates: whether it may write over the arrays of its arguments, all but the first.
-        quick: whether the options are wanted.
+        options: of the compiler.
     """
 
-    def __init__(self, function: Callable, donates: bool = False, quick: bool = True):
+    def __init__(self, function: Callable, donates: bool = False, options: Mapping[str, Any] | None = None):
         functools.update_wrapper(self, function)
-        self.function, self.donates, self.quick = function, donates, quick
+        self.function, self.donates = function, donates
+        self.wanted = tuple((options or {}).items())
 
     def __call__(self, *arguments: Any, **named: Any) -> Any:
         if any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves((arguments, named))):
@@ -105,7 +112,7 @@ class Program:
         """
         name = None
         if kept.keeps():
-            name = kept.name_of((self.function, self.donates, self._wants_options), (arguments, named))
+            name = kept.name_of((self.function, self.donates, self._wanted), (arguments, named))
             *arrays, _ = _parted(arguments, named)
             if name is not None and (load := kept.loaded(name, tuple(arrays))) is not None:
                 return functools.partial(_load, load)
@@ -122,16 +129,13 @@ class Program:
     @functools.cached_property
     def optimised(self) -> "Program":
         """The same, compiled with all optimisations."""
-        return Program(self.function, self.donates, quick=False)
+        return Program(self.function, self.donates)
 
     @property
-    def _wants_options(self) -> bool:
-        """Whether it is compiled with options of the compiler."""
+    def _wanted(self) -> tuple:
+        """The options that it is compiled with."""
         plain = jax.default_backend() != "cpu" or jax.config.read("jax_disable_most_optimizations")
-        return self.quick and not plain
-
-    def _options(self, quick: bool) -> dict[str, Any]:
-        return {"donate_argnums": 1 if self.donates else (), "compiler_options": QUICK if quick else None}
+        return () if plain else self.wanted
 
     def _of_arrays(self, first: tuple, others: tuple, rest: tuple) -> Any:
         """The function of the arrays of its arguments and the rest of them."""
@@ -140,16 +144,17 @@ class Program:
 
     @property
     def _compiled(self) -> Any:
-        return self._either(self._wants_options, kept.edition() if kept.keeps() else "")
+        return self._compiled_with(self._wanted, kept.edition() if kept.keeps() else "")
 
     @functools.cache  # noqa: B019  (programs live as long as the module that they are in)
-    def _either(self, quick: bool, edition: str) -> Any:
+    def _compiled_with(self, options: tuple, edition: str) -> Any:
         def parted(first, others, rest):
             arrays, told = _arrays_of(self._of_arrays(first, others, rest))
             return arrays, Told(told)
 
         parted.__name__ = f"{self.function.__name__}_{edition}" if edition else self.function.__name__
-        return jax.jit(parted, static_argnums=2, **self._options(quick))
+        donated = 1 if self.donates else ()
+        return jax.jit(parted, static_argnums=2, donate_argnums=donated, compiler_options=dict(options) or None)
 
 
 class Told(eqx.Module):
@@ -229,9 +234,10 @@ def told_before(*kind: Any) -> bool:
     return not told_now
 
 
-def program(function: Callable | None = None, *, donates: bool = False) -> Any:
-    """Makes a function a `Program`."""
-    return functools.partial(Program, donates=donates) if function is None else Program(function, donates)
+def program(function: Callable | None = None, *, donates: bool = False, brief: bool = False) -> Any:
+    """Makes a function a `Program`, one whose calls are `brief` where it evaluates log densities a few times."""
+    made = functools.partial(Program, donates=donates, options=BRIEF if brief else QUICK)
+    return made if function is None else made(function)
 
 
 def operations(function: Callable, *arguments: Any) -> float:

@@ -43,7 +43,7 @@ def scouts_of(chains: int) -> int:
     return max(chains, min(SCOUTS * chains, MOST_SCOUTS))
 
 
-@program
+@program(brief=True)
 def send_out(target: Target, positions: Float[Array, "chains n"], key: Key[Array, ""]) -> Scouts:
     """Scouts about the chains' starts, `WIDER` times as far apart, and whether there is anything for them to find.
 

@@ -104,7 +104,7 @@ def _works(target: Target, n: int, order: int) -> bool:
     return True
 
 
-@program
+@program(brief=True)
 def _search(target: Target, propose: Partial, tries: Array, num_chains: int, order: int, key: Key[Array, ""]) -> Found:
     def search(chain):
         chain_key = jax.random.fold_in(key, chain)

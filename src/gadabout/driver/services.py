@@ -325,7 +325,7 @@ class Keys(NamedTuple):
     chains: Key[Array, " chains"]
 
 
-@program
+@program(brief=True)
 def keys_of_run(key: Key[Array, ""], num_chains: int) -> Keys:
     """The keys of a run, made of one."""
     start, stream = jax.random.split(key)
