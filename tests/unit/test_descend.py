@@ -52,7 +52,7 @@ def test_the_first_factor_knows_the_scales_of_raw_units():
     """Scales from 1e-3 to 1e3: each within a factor of ten, where the identity is wrong by a thousand."""
     target, scales = gaussian(3)
     starts = 5 + jax.random.normal(jax.random.key(0), (16, N))
-    landing = land(target, starts, jax.random.key(1), "diagonal")
+    landing = land(target, starts, "diagonal")
     assert landing.learned.factor is not None
     wrong = np.log10(landing.learned.factor.deviations() / scales)
     assert np.abs(wrong).max() < 1
@@ -75,14 +75,14 @@ def test_chains_that_are_lost_start_where_others_stand_and_modes_stay():
         return jnp.where(x[0] < -500.0, -1e4 + 1e-9 * x[0], modes)
 
     starts = jnp.stack([jnp.full(2, s) for s in (-3.0, 2.0, 103.0, -900.0)])
-    landing = land(Target(density), starts, jax.random.key(0), "dense")
+    landing = land(Target(density), starts, "dense")
     assert landing.distinct == 3
     assert jnp.abs(landing.positions[2] - 100.0).max() < 5
     assert jnp.abs(landing.positions[3]).max() < 110  # with one of the others
 
 
 def test_a_first_factor_of_one_straight_path_is_finite():
-    landing = land(Target(lambda x: -0.5 * jnp.sum(x**2)), jnp.zeros((1, 3)), jax.random.key(0), "dense")
+    landing = land(Target(lambda x: -0.5 * jnp.sum(x**2)), jnp.zeros((1, 3)), "dense")
     assert jnp.isfinite(landing.learned.factor.dense()).all()
     assert jnp.isfinite(landing.positions).all()
 
@@ -172,7 +172,7 @@ def test_the_first_factor_knows_a_rotated_gaussian_as_paths_alone_do_not(x64):
             lambda x: -0.5 * jnp.sum(((x @ jnp.asarray(rotation, x.dtype)) / jnp.asarray(scales, x.dtype)) ** 2)
         )
         starts = jax.random.normal(jax.random.key(0), (16, N))
-        factor = land(target, starts, jax.random.key(1), "dense").learned.factor
+        factor = land(target, starts, "dense").learned.factor
         ways = jax.jit(lambda x: descend(target, x))(starts)
         stretches = lambda factor: np.linalg.svd(np.linalg.solve(root, factor.dense()), compute_uv=False)
         off = lambda factor: np.abs(np.log(stretches(factor))).max()
@@ -237,9 +237,9 @@ def test_chains_outside_of_the_typical_set_go_on_to_it():
     rotation = jnp.asarray(np.linalg.qr(np.random.default_rng(0).normal(size=(n, n)))[0])
     target = Target(lambda x: -0.5 * jnp.sum((rotation.T @ x / scales) ** 2))
     starts = 10 * jax.random.normal(jax.random.key(0), (chains, n))
-    landing = land(target, starts, jax.random.key(1), "dense")
+    landing = land(target, starts, "dense")
     height = lambda landing: np.asarray(jax.vmap(target.log_density)(landing.positions))
-    gone = land(target, landing.positions, jax.random.key(1), "dense", before=landing)
+    gone = land(target, landing.positions, "dense", before=landing)
     before, after = height(landing), height(gone)
     assert landing.outside.any()
     assert (before[landing.outside] < -n / 2 - room_below(n)).all()
@@ -251,7 +251,7 @@ def test_chains_outside_of_the_typical_set_go_on_to_it():
 def test_a_second_landing_runs_the_program_of_the_first():
     positions, density = jnp.ones((2, 3)), lambda x: -0.5 * jnp.sum(x**2)
     form = lambda landing: form_of(landing._replace(learned=(landing.learned.mean, landing.learned.factor)))
-    assert form(land(Target(density), positions, jax.random.key(0), "dense")) == form(nobody(positions, "dense"))
+    assert form(land(Target(density), positions, "dense")) == form(nobody(positions, "dense"))
 
 
 def test_a_chain_that_would_end_further_outside_stays_where_it_was():
@@ -265,7 +265,7 @@ def test_a_chain_that_would_end_further_outside_stays_where_it_was():
     everybody, zero = jnp.ones(chains, bool), jnp.asarray(0)
     learned = Learned(jnp.zeros(n), factor)
     landing = Landing(positions, learned, zero, zero + chains, everybody[0], everybody, jnp.asarray(form(positions)))
-    gone = land(target, landing.positions, jax.random.key(1), "dense", before=landing)
+    gone = land(target, landing.positions, "dense", before=landing)
     walked = (np.asarray(gone.positions) != np.asarray(positions)).any(1)
     assert 0 < walked.sum() < chains
     assert (form(gone.positions)[walked] < form(positions)[walked]).all()
@@ -283,7 +283,7 @@ def test_paths_that_show_few_of_many_directions_make_the_others_no_narrower():
     with jax.enable_x64(False):
         signed = jnp.asarray(inputs * np.where(inputs[:, :1] > 0, 1, -1), jnp.float32)
         density = lambda x: jnp.sum(jax.nn.log_sigmoid(signed @ x)) - 0.5 * x @ x
-        landing = land(Target(density), jax.random.normal(jax.random.key(0), (chains, n)), jax.random.key(1), "dense")
+        landing = land(Target(density), jax.random.normal(jax.random.key(0), (chains, n)), "dense")
         mode = jnp.zeros(n)
         for _ in range(30):
             mode -= jnp.linalg.solve(jax.hessian(density)(mode), jax.grad(density)(mode))
@@ -297,7 +297,7 @@ def test_where_the_log_density_is_not_concave_low_chains_stay_where_they_are():
     narrow = lambda x: -0.5 * jnp.sum((x - 40.0) ** 2) * 100
     two_modes = lambda x: jnp.logaddexp(-0.5 * jnp.sum(x**2), narrow(x) - 60.0)
     starts = jnp.concatenate([jnp.zeros((3, 2)) + 0.5, jnp.full((1, 2), 40.05)])
-    landing = land(Target(two_modes), starts, jax.random.key(0), "dense")
+    landing = land(Target(two_modes), starts, "dense")
     assert jnp.linalg.norm(landing.positions[3] - 40.0) < 1
     assert not landing.outside.any()
 

@@ -82,7 +82,7 @@ def _elsewhere(services: "Services", scouts: Scouts, landing: Landing) -> Any:
 def _walk(services: "Services", positions: Any, kind: FactorKind, before: Landing | None = None) -> tuple:
     """What `land` is called with."""
     before = before or jax.tree.map(blank, shapes_of(nobody, positions, kind))
-    return services.target, positions, services.keys.start, kind, jnp.asarray(MOST_TURNS), before
+    return services.target, positions, kind, jnp.asarray(MOST_TURNS), before
 
 
 def _may_scout(services: "Services") -> bool:

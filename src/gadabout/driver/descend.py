@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Int, Key
+from jaxtyping import Array, Bool, Float, Int
 
 from gadabout.adaptations.estimators import GeometricMean, Moments
 from gadabout.driver.programs import program
@@ -142,7 +142,6 @@ def descend(
 def land(
     target: Target,
     positions: Float[Array, "chains n"],
-    key: Key[Array, ""],
     kind: FactorKind,
     most_turns: Any = MOST_TURNS,
     before: Landing | None = None,
@@ -161,14 +160,14 @@ def land(
     The same program does both: a landing of `nobody` is none.
     """
     if kind == "diagonal":  # what knows nothing of H along most directions
-        return _landed(target, descend(target, positions, most_turns), key, kind)
+        return _landed(target, descend(target, positions, most_turns), kind)
     unknown = nobody(positions, kind)
     before = unknown if before is None else before
     first = before.distinct == 0
     learned = jax.tree.map(lambda at_first, known: jnp.where(first, at_first, known), unknown.learned, before.learned)
     seen = Whitened(target, learned.mean, learned.factor)
     ways = descend(seen, jax.vmap(learned.factor.solve)(positions - learned.mean), most_turns, known=~first)
-    landed = lambda: _landed(target, ways, key, kind)
+    landed = lambda: _landed(target, ways, kind)
     return jax.lax.cond(first, landed, lambda: _gone_on(before, seen, ways))
 
 
@@ -180,15 +179,13 @@ def nobody(positions: Float[Array, "chains n"], kind: FactorKind) -> Landing:
     return Landing(positions, learned, zero, zero, jnp.zeros((), bool), none, form)
 
 
-def _landed(target: Target, ways: Descent, key: Key[Array, ""], kind: FactorKind) -> Landing:
-    """A first landing."""
+def _landed(target: Target, ways: Descent, kind: FactorKind) -> Landing:
+    """A first landing, in which chains that are lost are put where one after the other of the rest stands."""
     logp, low = low_ones(ways.here)
     chains, n = ways.here.x.shape
     lost = ~ways.arrived & low
-    source = jax.random.choice(
-        jax.random.fold_in(key, 0), chains, (chains,), p=jnp.where(lost, 0.0, 1.0) / jnp.sum(~lost)
-    )
-    here = jax.tree.map(lambda leaf: leaf[jnp.where(lost, source, jnp.arange(chains))], ways.here)
+    rest = jnp.argsort(lost, stable=True)[(jnp.cumsum(lost) - 1) % jnp.sum(~lost)]
+    here = jax.tree.map(lambda leaf: leaf[jnp.where(lost, rest, jnp.arange(chains))], ways.here)
     near = logp > jnp.max(logp) - (30 + 10 * jnp.sqrt(n / 2))
     apart = jnp.any(low & ways.arrived) & convex(ways.here)
     factor, evaluations = _fitted(ways.path, near, kind), jnp.sum(ways.turns + 1)
