@@ -10,9 +10,10 @@ import jax.numpy as jnp
 import pytest
 
 import gadabout as gad
-from gadabout.driver import programs
+from gadabout.driver import loop, programs
 from gadabout.driver.programs import Program, blank, form_of, program, ready
 from gadabout.schedule import judge
+from gadabout.target import Target
 
 
 def slow_to_compile(shift):
@@ -180,3 +181,12 @@ def test_a_call_returns_before_its_arrays_are_computed():
         result = compiled(x)
         assert result.is_ready() is not early
         assert jnp.isfinite(result).all()
+
+
+def test_a_run_from_a_factor_of_pythons_numbers_starts_with_the_types_it_goes_on_with():
+    """Else the program of the first chunk would not serve the second: `jnp.full` of a number has a weak type."""
+    factor = gad.factors.LowRank(jnp.full(3, 0.1), jnp.zeros((3, 2)), jnp.zeros((3, 2)))
+    assert factor.scale.weak_type
+    warm = loop.Warm(jax.random.split(jax.random.key(0), 2), jnp.uint32(0), jnp.zeros((2, 3)))
+    run = loop.start(gad.gad(gad.proposals.Langevin(factor)), Target(lambda x: -0.5 * jnp.sum(x**2)), warm, True)
+    assert not any(getattr(leaf, "weak_type", False) for leaf in jax.tree.leaves(run))

@@ -76,7 +76,13 @@ def start(sampler: Sampler, target: Target, warm: Warm, pooled: bool) -> Run:
     """A run of a sampler from where the stage before has left the chains, and with what it learned."""
     by_pool = lambda leaf: leaf[None] if pooled else leaf[:, None]
     state = eqx.filter_vmap(lambda x: sampler.init(target, x, warm.learned))(by_pool(warm.positions))
-    return Run(state, by_pool(warm.chain_keys.reshape(-1)), warm.t)
+    return Run(jax.tree.map(_strong, state), by_pool(warm.chain_keys.reshape(-1)), warm.t)
+
+
+def _strong(leaf: Any) -> Any:
+    """An array with the type that it has once it was updated, so that one program serves a run's first chunk and all
+    others, though it came from a number of Python's."""
+    return jax.lax.convert_element_type(leaf, leaf.dtype) if getattr(leaf, "weak_type", False) else leaf
 
 
 @program(brief=True)
