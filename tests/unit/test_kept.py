@@ -100,6 +100,16 @@ def test_a_process_that_lowers_nothing_finds_lapack(tmp_path):
     assert ran[0].stdout == ran[1].stdout
 
 
+def test_a_program_that_cannot_be_loaded_is_compiled_anew(folder):
+    log_density = lambda x: -jnp.sum(x**2)
+    first, torn = drawn(gad.gad_mala(), log_density), []
+    for path in folder.iterdir():
+        if len(found := kept.recall(path.name)) == 2:  # a program, and the form of its result
+            torn.append(kept.remember(path.name, (b"torn", found[1])))
+    assert torn
+    np.testing.assert_array_equal(drawn(gad.gad_mala(), log_density), first)
+
+
 def test_what_jax_had_in_its_own_cache_is_not_written_again(folder):
     """XLA has lost a part of such a program: whoever loads it would be told that there is no such function."""
     log_density = lambda x: -0.5 * jnp.sum(x**2) - jnp.sum(x**6)

@@ -45,11 +45,10 @@ def descend(services: "Services", warm: Warm, kind: FactorKind) -> Warm:
     sent = time.perf_counter()
     landing = land(*_walk(services, positions, kind))
     scouts = send_out(*_scouts(services, positions)) if _may_scout(services) else None
+    if np.asarray(landing.outside).any():
+        landing = land(*_walk(services, landing.positions, kind, landing))
     jax.block_until_ready(landing)
     pipeline.clock("warmup")
-    if np.asarray(landing.outside).any():
-        landing = jax.block_until_ready(land(*_walk(services, landing.positions, kind, landing)))
-        pipeline.clock("warmup")
     pipeline.foresee((time.perf_counter() - sent) * len(positions) / int(landing.evaluations))
     pipeline.add_aside(0, int(landing.evaluations))
     services.note({"distinct_starts": int(landing.distinct), "apart": bool(landing.apart)})

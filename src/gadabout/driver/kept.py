@@ -125,23 +125,25 @@ def keep(name: str, lowered: jax.stages.Lowered, form: Callable[[], Any]) -> Non
             remember(name, (serialize(compiled)[0], form()))
 
 
-def loaded(name: str, arrays: tuple) -> Callable[[], Callable] | None:
+def loaded(name: str, arrays: tuple) -> Callable[[], Callable | None] | None:
     """What loads the program that is kept under a name, to be called with arrays like these; None if none is kept.
 
-    Loading may raise anything, where the file is another one than `keep` wrote.
+    It returns None where XLA cannot read what is there.
     """
     if (found := recall(name)) is None:
         return None
     taken = jax.tree.structure((arrays, {}))
 
     def load():
-        _find_lapack()
-        program, form = found
-        leaves, structure = jax.tree.flatten(form)
-        given = jax.tree.structure(tuple(leaf if leaf is ... else None for leaf in leaves))
-        run = deserialize_and_load(program, taken, given, execution_devices=jax.devices()[:1])
-        filled = lambda arrays: (leaf if array is None else array for array, leaf in zip(arrays, leaves, strict=True))
-        return lambda *arrays: structure.unflatten(filled(run(*arrays)))
+        with suppress(Exception):  # whatever XLA and pickle say of it
+            _find_lapack()
+            program, form = found
+            leaves, structure = jax.tree.flatten(form)
+            given = jax.tree.structure(tuple(leaf if leaf is ... else None for leaf in leaves))
+            run = deserialize_and_load(program, taken, given, execution_devices=jax.devices()[:1])
+            filled = lambda arrays: (leaf if row is None else row for row, leaf in zip(arrays, leaves, strict=True))
+            return lambda *arrays: structure.unflatten(filled(run(*arrays)))
+        return None
 
     return load
 

@@ -80,8 +80,10 @@ def start(sampler: Sampler, target: Target, warm: Warm, pooled: bool) -> Run:
 
 
 def _strong(leaf: Any) -> Any:
-    """An array with the type that it has once it was updated, so that one program serves a run's first chunk and all
-    others, though it came from a number of Python's."""
+    """An array with the type that it has once it was updated, though it came from a number of Python's.
+
+    So one program serves a run's first chunk and all others.
+    """
     return jax.lax.convert_element_type(leaf, leaf.dtype) if getattr(leaf, "weak_type", False) else leaf
 
 

@@ -63,7 +63,7 @@ class Program:
     def __init__(self, function: Callable, donates: bool = False, options: Mapping[str, Any] | None = None):
         functools.update_wrapper(self, function)
         self.function, self.donates = function, donates
-        self.wanted = tuple((options or {}).items())
+        self.options = tuple((options or {}).items())
 
     def __call__(self, *arguments: Any, **named: Any) -> Any:
         if any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves((arguments, named))):
@@ -103,7 +103,7 @@ class Program:
 
     def _form(self, arguments: tuple, named: dict[str, Any]) -> Any:
         """What a program of these arguments is known by in this process."""
-        return form_of((self, self._compiled, kept.keeps(), arguments, named))
+        return form_of((self, self._compiled, arguments, named))
 
     def _trace(self, arguments: tuple, named: dict[str, Any]) -> Callable[[], Callable | None]:
         """What makes a program ready to run: what loads one that an earlier process kept, or compiles what is traced.
@@ -112,10 +112,10 @@ class Program:
         """
         name = None
         if kept.keeps():
-            name = kept.name_of((self.function, self.donates, self._wanted), (arguments, named))
+            name = kept.name_of((self.function, self.donates, self._options), (arguments, named))
             *arrays, _ = _parted(arguments, named)
             if name is not None and (load := kept.loaded(name, tuple(arrays))) is not None:
-                return functools.partial(_load, load)
+                return load
         return functools.partial(_compile, self.lower(*arguments, **named), name)
 
     def _from_folder(self, arguments: tuple, named: dict[str, Any]) -> Callable | None:
@@ -132,10 +132,10 @@ class Program:
         return Program(self.function, self.donates)
 
     @property
-    def _wanted(self) -> tuple:
-        """The options that it is compiled with."""
+    def _options(self) -> tuple:
+        """The options that it is compiled with: none on a GPU, or where JAX is told to leave optimisations away."""
         plain = jax.default_backend() != "cpu" or jax.config.read("jax_disable_most_optimizations")
-        return () if plain else self.wanted
+        return () if plain else self.options
 
     def _of_arrays(self, first: tuple, others: tuple, rest: tuple) -> Any:
         """The function of the arrays of its arguments and the rest of them."""
@@ -144,7 +144,7 @@ class Program:
 
     @property
     def _compiled(self) -> Any:
-        return self._compiled_with(self._wanted, kept.edition() if kept.keeps() else "")
+        return self._compiled_with(self._options, kept.edition() if kept.keeps() else "")
 
     @functools.cache  # noqa: B019  (programs live as long as the module that they are in)
     def _compiled_with(self, options: tuple, edition: str) -> Any:
@@ -204,12 +204,6 @@ def _compile(lowered: Lowered, name: str | None) -> None:
         lowered.compile()
     else:
         kept.keep(name, lowered, form)
-
-
-def _load(load: Callable[[], Callable]) -> Callable | None:
-    """A program that was kept, if it can be read."""
-    with suppress(Exception):
-        return load()
 
 
 def forget() -> None:
