@@ -16,7 +16,7 @@ from gadabout.proposals import ScaleMixture, Tails, fitted_tails, fitted_weights
 from gadabout.proposals.scale_mixture import SCALES
 from gadabout.schedule import Chosen, Draw, Judge, Plan, Search, evidence, judge
 from gadabout.schedule.evidence import Look, seen_of_independence, stretched
-from gadabout.schedule.judge import decide, why
+from gadabout.schedule.judge import decide, one_of_kind, why
 
 BENT = Tails(jnp.array([0.3, -0.1]), jnp.array([0.9, 1.2]), jnp.array([0.0, 0.3]), jnp.array([0.5, 0.1]))
 WEIGHTS = jnp.array([0.1, 0.4, 0.2, 0.1, 0.1, 0.1])
@@ -124,7 +124,7 @@ def test_a_gaussian_that_draws_belie_is_found_out(n, kind, wide):
 def test_a_run_that_learned_a_wrong_gaussian_learns_again():
     """Split HMC about N(0, I) on N(0, 0.1² I), nothing learned before it is looked at."""
     sampler = gad.split_hmc("dense")
-    plan = Plan((Search(), Judge(sampler, fitted_gaussian, "local"), Chosen((Draw(sampler),) * 5)), num_chains=16)
+    plan = Plan((Search(), Judge(sampler, fitted_gaussian, "local"), Chosen((Draw(sampler),) * 6)), num_chains=16)
     starts = 0.1 * jax.random.normal(jax.random.key(0), (16, 3))
     density = lambda x: -50 * x @ x
     tree = gad.sample(density, init_per_chain=starts, sampler=plan, num_draws=200, num_warmup=0, progress=False)
@@ -270,6 +270,31 @@ def test_the_move_that_evidence_speaks_for(evidence, move):
 
 
 @pytest.mark.parametrize(
+    ("evidence", "move"),
+    [
+        (FITS, "independence"),
+        (FITS | {"independence_efficiency": 0.3}, "independence-often"),
+        (FITS | {"independence_efficiency": 0.3, "diagonal": True}, "independence-diagonal"),
+        ({"correlated": 20.0}, "sturdy"),
+        ({"correlated": 2.0}, "sturdy-diagonal"),
+        ({}, "local"),
+    ],
+)
+def test_which_of_its_kind_a_move_is(evidence, move):
+    assert one_of_kind(move.split("-")[0], evidence) == move
+
+
+def test_local_moves_come_more_often_where_independence_proposals_tell_little():
+    """Of N(0, 1) in v and N(0, e^v) in each of four coordinates an independence proposal tells little."""
+    density = lambda x: -0.5 * x[0] ** 2 - 0.5 * jnp.sum(x[1:] ** 2) * jnp.exp(-x[0]) - 2 * x[0]
+    told = {"sampler": gad.default(move="independence"), "num_draws": 64, "progress": False}
+    tree = gad.sample(density, jnp.zeros(5), seed=1, **told)
+    assert tree.attrs["choice"]["move"] == "independence-often"
+    local = tree["sample_stats"]["gradient_evaluations"].values > 0
+    assert np.flatnonzero(local[0]).tolist() == list(range(0, 64, 8))
+
+
+@pytest.mark.parametrize(
     ("evidence", "made", "more"),
     [
         (SOUND, 50, 0),
@@ -330,7 +355,7 @@ def test_what_a_proposal_of_fixed_size_holds_is_told():
 
 def chosen_by(density, starts, sampler):
     """The evidence of a look at a sampler that learned nothing."""
-    draws = (Draw(gad.rwm(step_size=0.5)), *(Draw(sampler),) * 4)
+    draws = (Draw(gad.rwm(step_size=0.5)), *(Draw(sampler),) * 5)
     plan = Plan((Search(), Judge(sampler, fitted_gaussian), Chosen(draws)), num_chains=16)
     arguments = {"sampler": plan, "num_draws": 10, "num_warmup": 0, "adapt": "per-chain", "progress": False}
     return gad.sample(density, init_per_chain=starts, **arguments).attrs["choice"]
@@ -347,7 +372,7 @@ def test_a_chain_in_a_neck_is_led_out_and_others_must_not_go_in(rate, monkeypatc
     density = lambda x: rate * x[0] - jnp.exp(x[0]) - 0.5 * x[0] - 0.5 * x[1] ** 2 * jnp.exp(-x[0])
     starts = jax.random.normal(jax.random.key(0), (16, 2)).at[5].set(jnp.array([-7.0, 0.001]))
     sampler = gad.split_hmc("dense")
-    plan = Plan((Search(), Judge(sampler, fitted_gaussian), Chosen((Draw(sampler),) * 5)), num_chains=16)
+    plan = Plan((Search(), Judge(sampler, fitted_gaussian), Chosen((Draw(sampler),) * 6)), num_chains=16)
     told = {"init_per_chain": starts, "sampler": plan, "num_draws": 100, "num_warmup": 0, "progress": False}
     choice = gad.sample(density, seed=1, **told).attrs["choice"]
     assert 5 in choice["led_out"]

@@ -26,7 +26,8 @@ def default(
     of split HMC better ones, until fits agree, for half of `num_warmup` iterations at the most. Then some iterations
     are looked at (see `schedule.Judge`). Where they give cause for doubt, NUTS whose steps are halved where they must
     be learns for the other half, from that Gaussian, and makes the draws. Else split HMC does, or, where the Gaussian
-    fits so well that they promise more for their cost, independence proposals with a move of split HMC in every 32.
+    fits so well that they promise more for their cost, independence proposals with a move of split HMC in
+    every 32, or, where one of them tells little, in every 8.
 
     Args:
         factor: "dense" fits a covariance, "diagonal" standard deviations; "auto" the first up to 300 coordinates,
@@ -40,7 +41,7 @@ def default(
     named = MOVES[check_one_of("move", move, tuple(MOVES))]
     local = split_hmc(factor, target_acceptance=target_acceptance)
     sturdy, plain = nuts(factor, halvings=14), nuts("diagonal", halvings=14)
-    independence = local_global(local)
+    independence, often = local_global(local), local_global(local, period=8)
     simple = local_global(split_hmc("diagonal", target_acceptance=target_acceptance), factor="diagonal")
     stages = (
         Search(),
@@ -48,7 +49,7 @@ def default(
         Sift(local),
         Learn(local, share=0.5),
         Judge(local, fitted_gaussian, named),
-        Chosen((Learn(sturdy, share=0.5), Learn(plain, share=0.5), Rest(), Rest(), Rest())),
-        Chosen((Draw(sturdy), Draw(plain), Draw(local), Draw(independence), Draw(simple))),
+        Chosen((Learn(sturdy, share=0.5), Learn(plain, share=0.5), Rest(), Rest(), Rest(), Rest())),
+        Chosen((Draw(sturdy), Draw(plain), Draw(local), Draw(independence), Draw(simple), Draw(often))),
     )
     return Plan(stages, "default", num_chains=16)

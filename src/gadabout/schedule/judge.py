@@ -24,10 +24,12 @@ from gadabout.schedule.evidence import (
 from gadabout.schedule.modes import distinct_starts, negligible, others
 from gadabout.schedule.stages import AbstractStage
 
-MOVES = ("sturdy", "sturdy-diagonal", "local", "independence", "independence-diagonal")
+MOVES = ("sturdy", "sturdy-diagonal", "local", "independence", "independence-diagonal", "independence-often")
 LARGEST_PARETO_K = 0.5
 LEAST_EFFICIENCY = 0.05
 """of an independence proposal: with less, chains stay where they are for longer than a period of 32 moves"""
+OFTEN = 0.45
+"""with less, local moves come four times as often, as chains stay where they are for too long to be led out by few"""
 OPTIMISM = 2.0
 """times as many independent draws may be promised as are made: places that a chain leaves seldom are seldom seen"""
 GRADIENT, VALUE, TURN = 1.0, 0.5, 0.5
@@ -47,10 +49,11 @@ SHORTER, MOST_TIMES, MOST_LOOKS = 0.25, 3, 12
 class Judge(AbstractStage):
     """Looks at some iterations of a sampler with θ standing still, and chooses how to go on.
 
-    There are three ways, of which stages in a `Chosen` after it stand for one each or two, in this order: a sturdier
+    There are three ways, of which stages in a `Chosen` after it stand for one to three each, in this order: a sturdier
     sampler, which is handed where chains stand and the fitted Gaussian, and the same with standard deviations alone;
     the same sampler, which goes on where it is; and independence proposals from the fitted Gaussian at several scales,
-    with the tails of the draws, which is handed on, and these with standard deviations alone, where they serve as well.
+    with the tails of the draws, which is handed on, these with standard deviations alone, where they serve as well, and
+    with more of the local moves between them, where a proposal is worth less than `OFTEN` of an independent draw.
     The sturdier sampler has the whole Gaussian only where trajectories would be `MUCH_LONGER` without correlations
     (`correlated` in the evidence): where scales differ from place to place a covariance says less than it seems to.
 
@@ -122,11 +125,9 @@ class Judge(AbstractStage):
             look = look.and_more(*rest)
             theta, evidence, more = self._judged(engine, theta, look, most)
         move = decide(evidence) if self.move is None else self.move
-        alone = move == "independence" and evidence.get("diagonal", False)
         if move == "sturdy":
             evidence["correlated"] = correlated(look.draws)
-            alone = evidence["correlated"] <= MUCH_LONGER
-        move += "-diagonal" if alone else ""
+        move = one_of_kind(move, evidence)
         evidence |= anew | {"move": move, "named": self.move is not None}
         evidence["settled"] = engine.has_settled(self.sampler, run)
         engine.choose(MOVES.index(move), evidence | {"why": why(evidence)})
@@ -229,11 +230,20 @@ def decide(evidence: Mapping[str, Any]) -> str:
     return "independence" if independent / (OPTIMISM * VALUE) > local else "local"
 
 
+def one_of_kind(move: str, evidence: Mapping[str, Any]) -> str:
+    """Which of `MOVES` that is of its kind."""
+    independence = move == "independence"
+    if (move == "sturdy" and evidence["correlated"] <= MUCH_LONGER) or (independence and evidence.get("diagonal")):
+        return f"{move}-diagonal"
+    return f"{move}-often" if independence and evidence.get("independence_efficiency", 1.0) < OFTEN else move
+
+
 def why(evidence: Mapping[str, Any]) -> str:
     """The choice in one line."""
     local = f"a move of split HMC is worth {evidence['efficiency']:.2f} draws, in {evidence['gradients']:.1f} gradients"
     nuts, independence = "NUTS with halved steps", "independence proposals"
-    names = (nuts, nuts, "split HMC", independence, independence)
+    often = f"{independence} with more split HMC between them"
+    names = (nuts, nuts, "split HMC", independence, independence, often)
     chosen = dict(zip(MOVES, names, strict=True))[evidence["move"]]
     if evidence["named"]:
         return f"{chosen}, as asked"
