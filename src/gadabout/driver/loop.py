@@ -20,6 +20,7 @@ from gadabout.driver.programs import Program, program, shapes_of
 from gadabout.sampler import Learned, Sampler, State, theta_by_name
 from gadabout.schedule import Warm
 from gadabout.target import Target
+from gadabout.threefry import quick
 
 POSITION = "position"
 CHAINS = "chains"
@@ -127,7 +128,7 @@ def verdict(sampler: Sampler, run: Run) -> dict[str, Array]:
 
 
 def _keys(run: Run, t: Array) -> Key[Array, "pools chains"]:
-    return jax.vmap(jax.vmap(lambda key: jax.random.fold_in(key, t)))(run.chain_keys)
+    return jax.vmap(jax.vmap(lambda key: jax.random.fold_in(key, t)))(quick(run.chain_keys))
 
 
 @eqx.filter_jit

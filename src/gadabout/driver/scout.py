@@ -10,6 +10,7 @@ from gadabout.driver.descend import MOST_TURNS, convex, descend, room_below
 from gadabout.driver.programs import program
 from gadabout.factors import AbstractFactor
 from gadabout.target import Target
+from gadabout.threefry import quick
 
 SCOUTS, MOST_SCOUTS = 8, 128
 """for each chain, and in all"""
@@ -51,7 +52,7 @@ def send_out(target: Target, positions: Float[Array, "chains n"], key: Key[Array
     """
     chains, n = positions.shape
     mean, sd = jnp.mean(positions, 0), jnp.std(positions, 0)
-    noise = jax.random.normal(jax.random.fold_in(key, 1), (scouts_of(chains), n), positions.dtype)
+    noise = jax.random.normal(jax.random.fold_in(quick(key), 1), (scouts_of(chains), n), positions.dtype)
     starts = mean + WIDER * sd * noise
     points = jax.vmap(lambda x: target.at(x, 1))(jnp.concatenate([positions, starts]))
     return Scouts(starts, convex(points))

@@ -13,6 +13,7 @@ from gadabout.calls import first_line, place_of
 from gadabout.driver.programs import program
 from gadabout.layout import Layout
 from gadabout.target import LogDensityError, Point, Target
+from gadabout.threefry import quick
 
 
 class Found(eqx.Module):
@@ -107,7 +108,7 @@ def _works(target: Target, n: int, order: int) -> bool:
 @program(brief=True)
 def _search(target: Target, propose: Partial, tries: Array, num_chains: int, order: int, key: Key[Array, ""]) -> Found:
     def search(chain):
-        chain_key = jax.random.fold_in(key, chain)
+        chain_key = jax.random.fold_in(quick(key), chain)
 
         def attempt(found):
             x = propose(jax.random.fold_in(chain_key, found.tries), chain)

@@ -21,6 +21,7 @@ from gadabout.factors.kinds import MANY
 from gadabout.sampler import Learned, Sampler
 from gadabout.schedule import AbstractStage, AbstractWarmup, Plan, Warm, lengths
 from gadabout.target import Target
+from gadabout.threefry import quick
 
 LearningChunk = Callable[[loop.Run, int, loop.Windows | None], tuple[loop.Run, int, bool]]
 """iterations of a run up to an end, windows among them: the run, how many were made, and whether θ has settled"""
@@ -328,8 +329,9 @@ class Keys(NamedTuple):
 @program(brief=True)
 def keys_of_run(key: Key[Array, ""], num_chains: int) -> Keys:
     """The keys of a run, made of one."""
-    start, stream = jax.random.split(key)
-    return Keys(start, jax.vmap(lambda c: jax.random.fold_in(stream, c))(jnp.arange(num_chains)))
+    plain = lambda keys: jax.random.wrap_key_data(jax.random.key_data(keys), impl=jax.random.key_impl(key))
+    start, stream = jax.random.split(quick(key))
+    return Keys(plain(start), plain(jax.vmap(lambda c: jax.random.fold_in(stream, c))(jnp.arange(num_chains))))
 
 
 def _alike(a: PyTree, b: PyTree) -> bool:

@@ -1,0 +1,73 @@
+"""The random numbers of JAX's Threefry from one kernel: the same ones, in as much time or half, and sooner compiled."""
+
+import math
+from collections.abc import Hashable
+from functools import cache
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.extend.random import define_prng_impl, threefry_prng_impl
+from jaxtyping import Array, Key, Shaped, UInt32
+
+ROTATIONS = (13, 15, 26, 6), (17, 29, 16, 24)
+PARITY = np.uint32(0x1BD11BDA)
+
+
+def quick(key: Shaped[Key[Array, ""], "..."]) -> Shaped[Key[Array, ""], "..."]:
+    """A key or keys of the same numbers that take less, where they are of JAX's Threefry on a processor; else the same.
+
+    There JAX compiles Threefry as a loop, ten kernels wherever noise is drawn; a fifth of what a run compiled was that.
+    """
+    on_processor = jax.default_backend() == "cpu"
+    if not on_processor or not jax.config.jax_threefry_partitionable or jax.random.key_impl(key) != "threefry2x32":
+        return key
+    return jax.random.wrap_key_data(jax.random.key_data(key), impl=_quick())
+
+
+@jax.jit
+def threefry(key: UInt32[Array, "2"], x: tuple[Array, Array]) -> tuple[Array, Array]:
+    """Threefry-2x32 with 20 rounds (Salmon, Moraes, Dror & Shaw 2011), of counters in two halves, of any shape."""
+    keys = key[0], key[1], key[0] ^ key[1] ^ PARITY
+    a, b = x[0] + keys[0], x[1] + keys[1]
+    for i in range(5):
+        for bits in ROTATIONS[i % 2]:
+            a = a + b
+            b = a ^ ((b << bits) | (b >> (32 - bits)))
+        a, b = a + keys[(i + 1) % 3], b + keys[(i + 2) % 3] + np.uint32(i + 1)
+    return a, b
+
+
+def _split(key: UInt32[Array, "2"], shape: tuple[int, ...]) -> UInt32[Array, "... 2"]:
+    return _whole(jnp.stack(threefry(key, _counters(shape)), -1))
+
+
+def _fold_in(key: UInt32[Array, "2"], data: UInt32[Array, ""]) -> UInt32[Array, "2"]:
+    return _whole(jnp.stack(threefry(key, (jnp.uint32(0), jnp.asarray(data, jnp.uint32)))))
+
+
+def _random_bits(key: UInt32[Array, "2"], width: int, shape: tuple[int, ...]) -> Array:
+    a, b = threefry(key, _counters(shape))
+    if width == 64:
+        return _whole((a.astype(jnp.uint64) << 32) | b.astype(jnp.uint64))
+    return _whole((a ^ b).astype(f"uint{width}"))
+
+
+def _counters(shape: tuple[int, ...]) -> tuple[Array, Array]:
+    """As many counters as there are elements, in two halves."""
+    size = math.prod(shape)
+    low = jax.lax.iota(jnp.uint32, size).reshape(shape)
+    return jnp.zeros_like(low), low
+
+
+def _whole(bits: Array) -> Array:
+    """Worked out once, and not in each kernel that sees it."""
+    return jax.lax.optimization_barrier(bits)
+
+
+@cache
+def _quick() -> Hashable:
+    plain = threefry_prng_impl
+    told = {"seed": plain.seed, "split": _split, "random_bits": _random_bits, "fold_in": _fold_in}
+    return define_prng_impl(key_shape=(2,), name="threefry2x32-quick", tag="quick", **told)
+
