@@ -22,8 +22,9 @@ def __getattr__(name: str) -> Any:
     if not name.startswith("__") or name == "__all__":
         # JAX reads the metadata of all packages; so far down that its frames lie where Python's stack gets another
         # piece, which each call takes and gives back, that takes 0.3 seconds more.
-        import_module("jax")
-        found = vars(import_module("gadabout.public"))
+        with import_module("gadabout.garbage").uncollected():
+            import_module("jax")
+            found = vars(import_module("gadabout.public"))
         if name in found:
             globals()[name] = found[name]
         if name in globals():

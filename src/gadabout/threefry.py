@@ -70,4 +70,3 @@ def _quick() -> Hashable:
     plain = threefry_prng_impl
     told = {"seed": plain.seed, "split": _split, "random_bits": _random_bits, "fold_in": _fold_in}
     return define_prng_impl(key_shape=(2,), name="threefry2x32-quick", tag="quick", **told)
-

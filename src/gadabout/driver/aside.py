@@ -32,8 +32,8 @@ def descend_ahead(services: "Services", positions: Any, kind: FactorKind) -> lis
     """Compiles, in other threads, what `descend` runs from positions."""
     if services.known:
         return []
-    sent = [send_out.ahead(*_scouts(services, positions))] if _may_scout(services) else []
-    return [land.ahead(*_walk(services, positions, kind)), *sent]
+    landed = land.ahead(*_walk(services, positions, kind))
+    return [landed, send_out.ahead(*_scouts(services, positions))] if _may_scout(services) else [landed]
 
 
 def descend(services: "Services", warm: Warm, kind: FactorKind) -> Warm:

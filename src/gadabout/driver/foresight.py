@@ -10,6 +10,7 @@ from gadabout.driver import aside, kept, loop
 from gadabout.driver.programs import blank, drop_traced, told_before
 from gadabout.driver.services import Services
 from gadabout.driver.skeleton import Skeleton
+from gadabout.garbage import uncollected
 from gadabout.sampler import Sampler
 from gadabout.schedule import Chosen, Descend, Draw, Judge, Learn, Search, Sift
 
@@ -36,12 +37,12 @@ class Foresight:
             return
         drop_traced()
         skeleton = Skeleton(services)
-        with suppress(Exception):
+        with suppress(Exception), uncollected():
             for stage in stages[:first]:
-                if isinstance(stage, Search):
-                    skeleton.search_ahead()
                 if isinstance(stage, Descend) and fresh:
-                    skeleton.descend_ahead(stage.factor)
+                    skeleton.descend_ahead(stage.factor)  # takes longer to compile than what runs before it
+            if any(isinstance(stage, Search) for stage in stages[:first]):
+                skeleton.search_ahead()
             self._stage(first, skeleton, compiled=True)
             before = kept.recall(name) if (name := self._name_of_choice()) else None
             likely = before or [stage.likely(services.starts.layout.dim) for stage in stages[first:]]
