@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import equinox as eqx
 import jax
@@ -18,6 +19,7 @@ from gadabout.model import AbstractModel
 
 TRIES = 100
 """how often a start that is drawn is drawn anew until it is finite"""
+_of_models: WeakKeyDictionary[AbstractModel, dict[Any, PyTree]] = WeakKeyDictionary()
 
 
 def starts_of(init: Any, init_per_chain: PyTree, model: AbstractModel, num_chains: int, discrete: bool) -> Starts:
@@ -43,7 +45,7 @@ def starts_of(init: Any, init_per_chain: PyTree, model: AbstractModel, num_chain
         flat = jax.vmap(lambda position: layout.ravel(model.given(position)))(positions)
         return Starts(Partial(_given, flat), 1, layout)
     if init is None:
-        layout = _checked(_drawn_shapes(model.start), "init", model, discrete)
+        layout = _checked(_own_shapes(model), "init", model, discrete)
         return Starts(Partial(_drawn, DrawnFrom(model.start, layout)), TRIES, layout)
     if callable(init):
         check_call("init", "of a key", init, jax.random.key(0))
@@ -57,6 +59,14 @@ def starts_of(init: Any, init_per_chain: PyTree, model: AbstractModel, num_chain
 
 def _drawn_shapes(draw: Callable) -> PyTree:
     return called("init", "of a key", lambda key: shapes_of(draw, key), jax.random.key(0))
+
+
+def _own_shapes(model: AbstractModel) -> PyTree:
+    """Those of a model's own start, which is traced once."""
+    known = _of_models.setdefault(model, {})
+    if (kind := jnp.result_type(float)) not in known:
+        known[kind] = _drawn_shapes(model.start)
+    return known[kind]
 
 
 def _layout(position: PyTree, argument: str, model: AbstractModel, discrete: bool) -> Layout:

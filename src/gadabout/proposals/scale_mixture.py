@@ -17,7 +17,8 @@ from gadabout.proposals.tails import Tails
 SCALES = (0.85, 1.0, 1.18, 1.4, 1.7, 2.5)
 LEAST = 0.1
 """the share of all weight that is spread evenly, so that no scale dies"""
-ROUNDS = 100
+ROUNDS = 40
+"""of EM, after which the mean log-likelihood is within 4e-4 of its largest value"""
 ENOUGH = 400
 """quantiles of the squares that weights are fitted to where draws are more"""
 
