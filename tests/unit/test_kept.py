@@ -6,6 +6,7 @@ Another process is played by this one once it has forgotten all programs, but wh
 import os
 import subprocess
 import sys
+from contextlib import nullcontext
 
 import equinox as eqx
 import jax
@@ -110,8 +111,21 @@ def test_a_program_that_cannot_be_loaded_is_compiled_anew(folder):
     np.testing.assert_array_equal(drawn(gad.gad_mala(), log_density), first)
 
 
-def test_what_jax_had_in_its_own_cache_is_not_written_again(folder):
+def test_what_is_kept_here_is_not_written_by_jax_too(folder, monkeypatch):
+    shortest = jax.config.jax_persistent_cache_min_compile_time_secs
+    cache = kept.Path(jax.config.jax_compilation_cache_dir)
+    written = lambda: [path.name for path in cache.iterdir() if kept.edition() in path.name]
+    drawn(gad.gad_mala(), lambda x: -0.5 * jnp.sum(x**2) - 0.7 * jnp.sum(x**4))
+    assert not written()
+    assert jax.config.jax_persistent_cache_min_compile_time_secs == shortest
+    monkeypatch.setattr(kept, "_unwritten_by_jax", nullcontext)
+    drawn(gad.gad_mala(), lambda x: -0.5 * jnp.sum(x**2) - 0.8 * jnp.sum(x**4))
+    assert written()
+
+
+def test_what_jax_had_in_its_own_cache_is_not_written_again(folder, monkeypatch):
     """XLA has lost a part of such a program: whoever loads it would be told that there is no such function."""
+    monkeypatch.setattr(kept, "_unwritten_by_jax", nullcontext)  # as where programs were not kept
     log_density = lambda x: -0.5 * jnp.sum(x**2) - jnp.sum(x**6)
     first = drawn(gad.gad_mala(), log_density)
     programs_kept = lambda: [path for path in folder.iterdir() if path.stat().st_size > 5_000]

@@ -15,11 +15,12 @@ import pickle
 import platform
 import sys
 import zlib
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from functools import cache
 from pathlib import Path
+from threading import Lock
 from types import FunctionType
 from typing import Any
 
@@ -44,6 +45,8 @@ MOST_BYTES = 2**29
 _folder: Path | None = None
 _hits: ContextVar[int] = ContextVar("hits", default=0)
 """what JAX found in its own cache on behalf of a thread"""
+_counting, _compiling, _shortest = Lock(), 0, 0.0
+"""how many threads compile what is kept here, and what JAX's own cache writes down else"""
 
 
 class Unnameable(Exception):
@@ -55,9 +58,9 @@ def keep_programs(folder: str | os.PathLike | None = None) -> Path:
 
     A process that samples what another has sampled before, a model of the same log density and shapes, then neither
     traces nor compiles the programs of its run. JAX's own compilation cache is put there too, unless it is somewhere
-    already: it has what is compiled besides, and what has no name here. What is kept is code: name a folder that you
-    alone can write to. Nothing is known of functions of this package that somebody puts others in the place of while
-    it runs.
+    already: it has what is compiled besides, and what has no name here, but nothing twice. What is kept is code: name a
+    folder that you alone can write to. Nothing is known of functions of this package that somebody puts others in the
+    place of while it runs.
 
     Args:
         folder: made if need be; that of the variable JAX_COMPILATION_CACHE_DIR, or the user's cache, by default.
@@ -119,10 +122,29 @@ def keep(name: str, lowered: jax.stages.Lowered, form: Callable[[], Any]) -> Non
     """
     _count_hits()
     before = _hits.get()
-    compiled = lowered.compile()
+    with _unwritten_by_jax():
+        compiled = lowered.compile()
     if _hits.get() == before:
         with suppress(Exception):
             remember(name, (serialize(compiled)[0], form()))
+
+
+@contextmanager
+def _unwritten_by_jax() -> Iterator[None]:
+    """JAX's own cache does not write down what takes less than an age to compile meanwhile: it is kept here."""
+    global _compiling, _shortest
+    with _counting:
+        if not _compiling:
+            _shortest = jax.config.jax_persistent_cache_min_compile_time_secs
+            jax.config.update("jax_persistent_cache_min_compile_time_secs", 1e9)
+        _compiling += 1
+    try:
+        yield
+    finally:
+        with _counting:
+            _compiling -= 1
+            if not _compiling:
+                jax.config.update("jax_persistent_cache_min_compile_time_secs", _shortest)
 
 
 def loaded(name: str, arrays: tuple) -> Callable[[], Callable | None] | None:
