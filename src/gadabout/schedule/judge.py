@@ -25,11 +25,12 @@ from gadabout.schedule.modes import distinct_starts, negligible, others
 from gadabout.schedule.stages import AbstractStage
 
 MOVES = ("sturdy", "sturdy-diagonal", "local", "independence", "independence-diagonal", "independence-often")
-LARGEST_PARETO_K = 0.5
+FINE_PARETO_K, LARGEST_PARETO_K = 0.5, 0.7
+"""of importance weights: below the one their variance is finite, and from the other on nothing is to be had of them"""
 LEAST_EFFICIENCY = 0.05
 """of an independence proposal: with less, chains stay where they are for longer than a period of 32 moves"""
 OFTEN = 0.45
-"""with less, local moves come four times as often, as chains stay where they are for too long to be led out by few"""
+"""with less, or a k̂ that is not fine, local moves come four times as often: chains stay where few would free them"""
 OPTIMISM = 2.0
 """times as many independent draws may be promised as are made: places that a chain leaves seldom are seldom seen"""
 GRADIENT, VALUE, TURN = 1.0, 0.5, 0.5
@@ -53,9 +54,10 @@ class Judge(AbstractStage):
     sampler, which is handed where chains stand and the fitted Gaussian, and the same with standard deviations alone;
     the same sampler, which goes on where it is; and independence proposals from the fitted Gaussian at several scales,
     with the tails of the draws, which is handed on, these with standard deviations alone, where they serve as well, and
-    with more of the local moves between them, where a proposal is worth less than `OFTEN` of an independent draw.
-    The sturdier sampler has the whole Gaussian only where trajectories would be `MUCH_LONGER` without correlations
-    (`correlated` in the evidence): where scales differ from place to place a covariance says less than it seems to.
+    with more of the local moves between them, where a proposal is worth less than `OFTEN` of an independent draw, or
+    the Pareto k̂ of its importance weights is above 0.5. The sturdier sampler has the whole Gaussian only where
+    trajectories would be `MUCH_LONGER` without correlations (`correlated` in the evidence): where scales differ from
+    place to place a covariance says less than it seems to.
 
     Chains that stand where there is no mass to speak of start anew first where others stand, and θ is learned again
     (`started_anew` in the evidence names them). It is also where draws belie the fitted Gaussian (`stretch` in the
@@ -65,11 +67,10 @@ class Judge(AbstractStage):
     where one trajectory in a thousand diverges, a chain accepts less than half of what the median chain accepts or
     stands still for longer than chance explains, or an R-hat is above 1.1. The third is taken where half of what it
     promises is more independent draws for its cost than the second makes (by `independence_efficiency` and `score`, and
-    a fixed table of costs, never by the clock), if the Pareto k̂ of its importance weights is below 0.5 and a proposal
-    is worth a twentieth of an independent draw. Where there is doubt, or only k̂ is left to decide and 0.5 is within two
-    of its standard errors, as many draws again are asked, until it is not so or they are eight times as many. Doubt
-    asks as many iterations of 64 chains as of 16: R-hat of short chains is large because they are short, however many
-    they are.
+    a fixed table of costs, never by the clock), if that k̂ is below 0.7 and a proposal is worth a twentieth of an
+    independent draw. Where there is doubt, or only k̂ is left to decide and 0.7 is within two of its standard errors,
+    as many draws again are asked, until it is not so or they are eight times as many. Doubt asks as many iterations of
+    64 chains as of 16: R-hat of short chains is large because they are short, however many they are.
 
     Args:
         sampler: what was learned in the stage before.
@@ -235,7 +236,8 @@ def one_of_kind(move: str, evidence: Mapping[str, Any]) -> str:
     independence = move == "independence"
     if (move == "sturdy" and evidence["correlated"] <= MUCH_LONGER) or (independence and evidence.get("diagonal")):
         return f"{move}-diagonal"
-    return f"{move}-often" if independence and evidence.get("independence_efficiency", 1.0) < OFTEN else move
+    fine = evidence.get("independence_efficiency", 1.0) >= OFTEN and evidence.get("pareto_k", 0.0) < FINE_PARETO_K
+    return f"{move}-often" if independence and not fine else move
 
 
 def why(evidence: Mapping[str, Any]) -> str:
