@@ -257,6 +257,7 @@ FITS = {"independence_efficiency": 0.5, "independence_acceptance": 0.8, "pareto_
         (SOUND | FITS, "independence"),
         (SOUND | FITS | {"pareto_k": 0.6}, "independence"),
         (SOUND | FITS | {"pareto_k": 0.75}, "local"),
+        (SOUND | FITS | {"pareto_k": 0.6, "diagonal": True}, "local"),
         (SOUND | FITS | {"independence_efficiency": 0.05}, "local"),
         (SOUND | FITS | {"independence_efficiency": 0.13}, "local"),  # half of it is less than 0.5 / 3.5 / 2
         (SOUND | FITS | {"independence_efficiency": 0.16}, "independence"),
@@ -309,6 +310,7 @@ def test_local_moves_come_more_often_where_independence_proposals_tell_little():
         (SOUND | FITS | {"pareto_k": 0.62}, 50, 50),
         (SOUND | FITS | {"pareto_k": 0.62}, 100, 0),  # and k̂ < 0.63 after 1,600
         (SOUND | FITS | {"pareto_k": 0.68}, 300, 100),
+        (SOUND | FITS | {"pareto_k": 0.45, "diagonal": True}, 50, 50),
         (SOUND | FITS | {"pareto_k": 0.65, "independence_efficiency": 0.01}, 50, 0),
     ],
 )

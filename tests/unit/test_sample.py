@@ -397,3 +397,25 @@ def test_those_who_own_their_loop_start_from_positions_of_the_model():
     for name, values in chains.items():
         np.testing.assert_allclose(back[name], values, rtol=1e-12)
     assert sampler.step(jax.random.key(0), state, target)[0].position.shape == (3, 5)
+
+
+def test_a_models_own_start_is_traced_once_and_a_model_may_have_no_hash():
+    traced = []
+
+    def start(key):
+        traced.append(key)
+        return jax.random.normal(key, (2,))
+
+    class Unhashed(gad.Model):
+        __hash__ = None  # pyright: ignore[reportAssignmentType]
+
+    def drawn(model):
+        traced.clear()
+        x = gad.sample(model, sampler=gad.gad_mala(), num_draws=100, progress=False, seed=1)["posterior"]["x"].values
+        return x, len(traced)
+
+    made = [cls(lambda x: -0.5 * jnp.sum(x**2), start=start) for cls in (gad.Model, Unhashed)]
+    (first, _), (again, times), (other, more) = drawn(made[0]), drawn(made[0]), drawn(made[1])
+    np.testing.assert_array_equal(first, again)
+    np.testing.assert_array_equal(first, other)
+    assert times < more

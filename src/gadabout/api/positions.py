@@ -20,6 +20,7 @@ from gadabout.model import AbstractModel
 TRIES = 100
 """how often a start that is drawn is drawn anew until it is finite"""
 _of_models: WeakKeyDictionary[AbstractModel, dict[Any, PyTree]] = WeakKeyDictionary()
+"""the shapes of what models' own starts draw, by JAX's type of real numbers"""
 
 
 def starts_of(init: Any, init_per_chain: PyTree, model: AbstractModel, num_chains: int, discrete: bool) -> Starts:
@@ -62,8 +63,11 @@ def _drawn_shapes(draw: Callable) -> PyTree:
 
 
 def _own_shapes(model: AbstractModel) -> PyTree:
-    """Those of a model's own start, which is traced once."""
-    known = _of_models.setdefault(model, {})
+    """Those of a model's own start, which is traced once, unless the model has no hash."""
+    try:
+        known = _of_models.setdefault(model, {})
+    except TypeError:
+        return _drawn_shapes(model.start)
     if (kind := jnp.result_type(float)) not in known:
         known[kind] = _drawn_shapes(model.start)
     return known[kind]

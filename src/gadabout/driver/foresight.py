@@ -38,11 +38,11 @@ class Foresight:
         drop_traced()
         skeleton = Skeleton(services)
         with suppress(Exception), uncollected():
-            for stage in stages[:first]:
+            for stage in reversed(stages[:first]):  # a descent takes longer to compile than the search before it
                 if isinstance(stage, Descend) and fresh:
-                    skeleton.descend_ahead(stage.factor)  # takes longer to compile than what runs before it
-            if any(isinstance(stage, Search) for stage in stages[:first]):
-                skeleton.search_ahead()
+                    skeleton.descend_ahead(stage.factor)
+                if isinstance(stage, Search):
+                    skeleton.search_ahead()
             self._stage(first, skeleton, compiled=True)
             before = kept.recall(name) if (name := self._name_of_choice()) else None
             likely = before or [stage.likely(services.starts.layout.dim) for stage in stages[first:]]

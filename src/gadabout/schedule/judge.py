@@ -28,7 +28,7 @@ MOVES = ("sturdy", "sturdy-diagonal", "local", "independence", "independence-dia
 FINE_PARETO_K, LARGEST_PARETO_K = 0.5, 0.7
 """of importance weights: below the one their variance is finite, and from the other on nothing is to be had of them"""
 LEAST_EFFICIENCY = 0.05
-"""of an independence proposal: with less, chains stay where they are for longer than a period of 32 moves"""
+"""of an independence proposal: with less, chains stay where they are for long"""
 OFTEN = 0.45
 """with less, or a k̂ that is not fine, local moves come four times as often: chains stay where few would free them"""
 OPTIMISM = 2.0
@@ -67,10 +67,11 @@ class Judge(AbstractStage):
     where one trajectory in a thousand diverges, a chain accepts less than half of what the median chain accepts or
     stands still for longer than chance explains, or an R-hat is above 1.1. The third is taken where half of what it
     promises is more independent draws for its cost than the second makes (by `independence_efficiency` and `score`, and
-    a fixed table of costs, never by the clock), if that k̂ is below 0.7 and a proposal is worth a twentieth of an
-    independent draw. Where there is doubt, or only k̂ is left to decide and 0.7 is within two of its standard errors,
-    as many draws again are asked, until it is not so or they are eight times as many. Doubt asks as many iterations of
-    64 chains as of 16: R-hat of short chains is large because they are short, however many they are.
+    a fixed table of costs, never by the clock), if that k̂ is below 0.7 (0.5 with standard deviations alone) and a
+    proposal is worth a twentieth of an independent draw. Where there is doubt, or only k̂ is left to decide and that
+    bound is within two of its standard errors, as many draws again are asked, until it is not so or they are eight
+    times as many. Doubt asks as many iterations of 64 chains as of 16: R-hat of short chains is large because they are
+    short, however many they are.
 
     Args:
         sampler: what was learned in the stage before.
@@ -215,9 +216,14 @@ def wanted(evidence: Mapping[str, Any], shape: tuple[int, ...], most: tuple[int,
     if "pareto_k" not in evidence or decide({**evidence, "pareto_k": 0.0}) != "independence":
         return 0
     k = evidence["pareto_k"]
-    if abs(k - LARGEST_PARETO_K) >= 2 * (1 - k) / np.sqrt(tail_size(draws)):
+    if abs(k - largest_pareto_k(evidence)) >= 2 * (1 - k) / np.sqrt(tail_size(draws)):
         return 0
     return max(min(made, most[0] - made), 0)
+
+
+def largest_pareto_k(evidence: Mapping[str, Any]) -> float:
+    """From which k̂ on independence proposals are not taken: with standard deviations alone no cycle is shorter."""
+    return FINE_PARETO_K if evidence.get("diagonal") else LARGEST_PARETO_K
 
 
 def decide(evidence: Mapping[str, Any]) -> str:
@@ -225,7 +231,7 @@ def decide(evidence: Mapping[str, Any]) -> str:
     if evidence["doubt"]:
         return "sturdy"
     independent = evidence.get("independence_efficiency", 0.0)
-    if evidence.get("pareto_k", 1.0) >= LARGEST_PARETO_K or independent <= LEAST_EFFICIENCY:
+    if evidence.get("pareto_k", 1.0) >= largest_pareto_k(evidence) or independent <= LEAST_EFFICIENCY:
         return "local"
     local = evidence["efficiency"] / (TURN + GRADIENT * evidence["gradients"])
     return "independence" if independent / (OPTIMISM * VALUE) > local else "local"
