@@ -49,10 +49,11 @@ def check_absent(path: Path) -> None:
 
 
 @contextmanager
-def whole_file(path: Path) -> Iterator[Path]:
+def whole_file(path: Path, *, lasting: bool = True) -> Iterator[Path]:
     """Yields a temporary name in the same folder, which becomes `path` once the block ends without an error.
 
-    The block writes a file of that name; it has the suffix of `path`. A regular file at `path` is replaced.
+    The block writes a file of that name; it has the suffix of `path`. A regular file at `path` is replaced. One that is
+    not `lasting` is whole as long as the machine does not fail; nobody waits for the disk then.
 
     Raises:
         FileExistsError: before and after the block, where something else is at `path` (see `check_replaceable`).
@@ -62,10 +63,12 @@ def whole_file(path: Path) -> Iterator[Path]:
     partial = _beside(path, path.suffix)
     try:
         yield partial
-        _to_disk(partial)
+        if lasting:
+            _to_disk(partial)
         check_replaceable(path)
         os.replace(partial, path)
-        _names_to_disk(path.parent)
+        if lasting:
+            _names_to_disk(path.parent)
     finally:
         _remove(partial)
 

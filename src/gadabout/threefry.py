@@ -2,7 +2,8 @@
 
 import math
 from collections.abc import Hashable
-from functools import cache
+from functools import cache, partial
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -10,6 +11,7 @@ import numpy as np
 from jax.extend.random import define_prng_impl, threefry_prng_impl
 from jaxtyping import Array, Key, Shaped, UInt32
 
+THREEFRY = "threefry2x32"
 ROTATIONS = (13, 15, 26, 6), (17, 29, 16, 24)
 PARITY = np.uint32(0x1BD11BDA)
 
@@ -20,13 +22,41 @@ def quick(key: Shaped[Key[Array, ""], "..."]) -> Shaped[Key[Array, ""], "..."]:
     There JAX compiles Threefry as a loop, ten kernels wherever noise is drawn; a fifth of what a run compiled was that.
     """
     on_processor = jax.default_backend() == "cpu"
-    if not on_processor or not jax.config.jax_threefry_partitionable or jax.random.key_impl(key) != "threefry2x32":
+    if not on_processor or not jax.config.jax_threefry_partitionable or jax.random.key_impl(key) != THREEFRY:
         return key
     return jax.random.wrap_key_data(jax.random.key_data(key), impl=_quick())
 
 
-@jax.jit
-def threefry(key: UInt32[Array, "2"], x: tuple[Array, Array]) -> tuple[Array, Array]:
+def key_of(seed: int) -> Key[Array, ""]:
+    """`jax.random.key` of a seed below 2³²; that of a Threefry is the seed, and nothing is compiled for it."""
+    if jax.config.jax_default_prng_impl != THREEFRY:
+        return jax.random.key(seed)
+    return _wrapped(np.array([0, seed], np.uint32))
+
+
+def split_and_fold(key: Key[Array, ""], count: int) -> tuple[Key[Array, ""], Key[Array, " count"]]:
+    """The first of `jax.random.split(key)`, and of the second what `fold_in` makes of 0, 1, …
+
+    Those of a Threefry come from NumPy: to compile that takes a hundred times as long.
+    """
+    if jax.random.key_impl(key) != THREEFRY or not jax.config.jax_threefry_partitionable:
+        first, second = jax.random.split(key)
+        return first, jax.vmap(partial(jax.random.fold_in, second))(jnp.arange(count))
+    data = np.asarray(jax.random.key_data(key))
+    first, second = _of_counters(data, 2)
+    return _wrapped(first), _wrapped(_of_counters(second, count))
+
+
+def _of_counters(key: UInt32[np.ndarray, "2"], count: int) -> UInt32[np.ndarray, "count 2"]:
+    counters = np.zeros(count, np.uint32), np.arange(count, dtype=np.uint32)
+    return np.stack(_rounds(key[:, None], counters), -1)
+
+
+def _wrapped(data: UInt32[np.ndarray, "*shape 2"]) -> Key[Array, "*shape"]:
+    return jax.random.wrap_key_data(jax.device_put(data), impl=THREEFRY)
+
+
+def _rounds(key: Any, x: tuple[Any, Any]) -> tuple[Any, Any]:
     """Threefry-2x32 with 20 rounds (Salmon, Moraes, Dror & Shaw 2011), of counters in two halves, of any shape."""
     keys = key[0], key[1], key[0] ^ key[1] ^ PARITY
     a, b = x[0] + keys[0], x[1] + keys[1]
@@ -36,6 +66,9 @@ def threefry(key: UInt32[Array, "2"], x: tuple[Array, Array]) -> tuple[Array, Ar
             b = a ^ ((b << bits) | (b >> (32 - bits)))
         a, b = a + keys[(i + 1) % 3], b + keys[(i + 2) % 3] + np.uint32(i + 1)
     return a, b
+
+
+threefry = jax.jit(_rounds)
 
 
 def _split(key: UInt32[Array, "2"], shape: tuple[int, ...]) -> UInt32[Array, "... 2"]:

@@ -82,7 +82,7 @@ def test_the_first_programs_of_a_run_are_foreseen(monkeypatch):
     density = lambda x: -0.5 * jnp.sum(x**2)
     plan = gad.default(move="split-hmc")
     gad.sample(density, jnp.zeros(3), sampler=plan, num_warmup=60, num_draws=200, progress=False)
-    assert sorted(lowered) == ["_advance", "_advance", "_search", "keys_of_run", "land", "send_out", "start"]
+    assert sorted(lowered) == ["_advance", "_advance", "_search", "land", "seen_by", "send_out", "start"]
 
 
 @pytest.mark.parametrize(

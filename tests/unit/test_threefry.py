@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from gadabout import threefry
-from gadabout.threefry import quick
+from gadabout.threefry import key_of, quick, split_and_fold
 
 DRAWN = {
     "uniform": lambda key: jax.random.uniform(key, (5, 3)),
@@ -67,3 +67,32 @@ def test_keys_of_another_kind_stay_as_they_are():
         assert quick(key) is key
     assert quick(quick(key)) is not key
     assert jax.random.key_impl(quick(quick(key))) == jax.random.key_impl(quick(key))
+
+
+@pytest.mark.parametrize("double", [False, True])
+@pytest.mark.parametrize("seed", [0, 1, 2**31, 2**32 - 1])
+def test_keys_by_numpy_are_those_of_jax(seed, double):
+    with jax.enable_x64(double):
+        data = jax.random.key_data
+        key = key_of(seed)
+        np.testing.assert_array_equal(data(key), data(jax.random.key(seed)))
+        assert key.dtype == jax.random.key(seed).dtype
+        first, second = jax.random.split(key)
+        own, others = split_and_fold(key, 5)
+        np.testing.assert_array_equal(data(own), data(first))
+        np.testing.assert_array_equal(
+            data(others), data(jax.vmap(lambda i: jax.random.fold_in(second, i))(np.arange(5)))
+        )
+
+
+def test_keys_of_another_generator_are_those_of_jax():
+    key = jax.random.key(3, impl="rbg")
+    first, second = jax.random.split(key)
+    own, others = split_and_fold(key, 2)
+    assert (jax.random.key_data(own) == jax.random.key_data(first)).all()
+    assert (jax.random.key_data(others[1]) == jax.random.key_data(jax.random.fold_in(second, 1))).all()
+    with jax.default_prng_impl("rbg"):
+        assert jax.random.key_impl(key_of(3)) == "rbg"
+    with jax.threefry_partitionable(False):
+        key = key_of(3)
+        assert (jax.random.key_data(split_and_fold(key, 1)[0]) == jax.random.key_data(jax.random.split(key)[0])).all()

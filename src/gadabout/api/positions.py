@@ -59,7 +59,7 @@ def starts_of(init: Any, init_per_chain: PyTree, model: AbstractModel, num_chain
 
 
 def _drawn_shapes(draw: Callable) -> PyTree:
-    return called("init", "of a key", lambda key: shapes_of(draw, key), jax.random.key(0))
+    return called("init", "of a key", lambda key: shapes_of(draw, key), jax.eval_shape(jax.random.key, 0))
 
 
 def _own_shapes(model: AbstractModel) -> PyTree:

@@ -11,7 +11,6 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import jax
 import jax.numpy as jnp
 
 from gadabout.api.checks import selection
@@ -37,6 +36,7 @@ from gadabout.sampler import Learned, for_layout
 from gadabout.schedule import Plan
 from gadabout.store import FollowedSink, ZarrSink, digest
 from gadabout.store.arrays import opened
+from gadabout.threefry import key_of
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -81,7 +81,7 @@ def carry_out(
     try:
         with deferred_interrupt(*([] if not sink.durable else [signal.SIGTERM])) as interrupted:
             engine = Engine(
-                model, plan, settings, jax.random.key(seed), Records(model, sink), starts,
+                model, plan, settings, key_of(seed), Records(model, sink), starts,
                 learned=learned, observers=observers, interrupted=interrupted, began=began, feed=model.feed(seed),
             )  # fmt: skip
             engine.records.select = selection(record, engine.offered)

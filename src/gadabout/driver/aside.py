@@ -13,11 +13,11 @@ import numpy as np
 from gadabout.driver import loop
 from gadabout.driver.descend import MOST_TURNS, Landing, land, nobody
 from gadabout.driver.pipeline import Chunk, Segment
-from gadabout.driver.programs import blank, ready, shapes_of
+from gadabout.driver.programs import blank, program, ready, shapes_of
 from gadabout.driver.scout import MOST_COORDINATES, Scouts, look_round, scouts_of, send_out
 from gadabout.factors import FactorKind
 from gadabout.sampler import Learned, Sampler
-from gadabout.schedule import Warm
+from gadabout.schedule import Judge, Warm, evidence
 
 JUDGED = (loop.POSITION, "acceptance_rate", "lp", "gradient_evaluations", "diverging")
 """the records by which iterations are judged"""
@@ -32,8 +32,8 @@ def descend_ahead(services: "Services", positions: Any, kind: FactorKind) -> lis
     """Compiles, in other threads, what `descend` runs from positions."""
     if services.known:
         return []
-    landed = land.ahead(*_walk(services, positions, kind))
-    return [landed, send_out.ahead(*_scouts(services, positions))] if _may_scout(services) else [landed]
+    first = [send_out.ahead(*_scouts(services, positions))] if _may_scout(services) else []  # soon traced
+    return [*first, land.ahead(*_walk(services, positions, kind))]
 
 
 def descend(services: "Services", warm: Warm, kind: FactorKind) -> Warm:
@@ -128,6 +128,16 @@ def look_ahead(services: "Services", sampler: Sampler, run: loop.Run) -> Future:
     """Compiles, in another thread, what `look` runs."""
     looking, adapt, fields = _looked_with(services, sampler, run)
     return services.pipeline.ahead(looking, run, adapt, fields)
+
+
+seen_by = program(evidence.seen_by, brief=True)
+
+
+def seen_ahead(services: "Services", judge: Judge, run: loop.Run) -> Future:
+    """Compiles, in another thread, what tells how the Gaussian of a run sees the draws that are looked at."""
+    gaussian = jax.tree.map(lambda leaf: np.zeros(leaf.shape[1:], leaf.dtype), judge.where(run.pools.kernel))
+    draws = judge.usual_length(services) * services.settings.num_chains
+    return seen_by.ahead(gaussian.factor, gaussian.mean, np.zeros((draws, services.starts.layout.dim)))
 
 
 def _looked_with(services: "Services", sampler: Sampler, run: loop.Run) -> tuple[Sampler, bool, tuple[str, ...]]:

@@ -84,9 +84,9 @@ class Engine(Services):
         if checkpoint is not None:
             self._restore(checkpoint)
         elif self.progress is None:
-            import_ahead("scipy.special")  # judges ask for it, a second later
             self.check_memory()
             self.foresight.begin()
+            import_ahead("scipy.special")  # judges ask for it, a second later
             self.progress = self.plan.stages[0].begin(self, self.first())
 
     def _go_on(self) -> Ending:
@@ -222,6 +222,7 @@ class Engine(Services):
             ahead = self.foresight.compiling(self.stage, self.progress, self.choice)
             if self.stage + 1 == len(self.plan.stages) and not all(one.done() for one in ahead):
                 import_ahead("xarray")  # the result asks for it; only the last program is left to compile beside it
+            self.foresight.meanwhile()
             ready(ahead)
         self.pipeline.clock("compile")
 

@@ -24,9 +24,10 @@ class Foresight:
     def __init__(self, services: Services):
         self.services = services
         self.possible = services.settings.mesh is None and services.pipeline.feed is None
+        self.likely: int | None = None
 
     def begin(self) -> None:
-        """The first programs; and those of what an earlier process chose, or, only traced, what is likely chosen."""
+        """The first programs, and those of what an earlier process chose."""
         services, stages = self.services, self.services.plan.stages
         first = next(i for i, stage in enumerate(stages) if not isinstance(stage, Search | Descend | Sift))
         if not self.possible or not isinstance(stages[first], Learn | Draw):
@@ -38,16 +39,24 @@ class Foresight:
         drop_traced()
         skeleton = Skeleton(services)
         with suppress(Exception), uncollected():
-            for stage in reversed(stages[:first]):  # a descent takes longer to compile than the search before it
+            for stage in stages[:first]:
                 if isinstance(stage, Descend) and fresh:
                     skeleton.descend_ahead(stage.factor)
                 if isinstance(stage, Search):
                     skeleton.search_ahead()
             self._stage(first, skeleton, compiled=True)
-            before = kept.recall(name) if (name := self._name_of_choice()) else None
-            likely = before or [stage.likely(services.starts.layout.dim) for stage in stages[first:]]
-            for choice in [one for one in likely if one is not None][:1]:
-                self._stages(choice, compiled=before is not None)
+            if before := kept.recall(name) if (name := self._name_of_choice()) else None:
+                self._stages(before[0], compiled=True)
+            else:
+                likely = (stage.likely(services.starts.layout.dim) for stage in stages[first:])
+                self.likely = next((choice for choice in likely if choice is not None), None)
+
+    def meanwhile(self) -> None:
+        """Traces what is likely chosen: XLA begins a program with a thread's work, and nobody needs the other core."""
+        choice, self.likely = self.likely, None
+        if choice is not None:
+            with suppress(Exception), uncollected():
+                self._stages(choice, compiled=False)
 
     def chosen(self, choice: int) -> None:
         """The programs of what was chosen, which is kept for other processes."""
@@ -74,6 +83,7 @@ class Foresight:
                 compiling.append(lambda: loop.end_window.ahead(sampler, services.gathered(run), ending))
         if isinstance(following, Judge):
             compiling.append(lambda: aside.look_ahead(services, sampler, run))
+            compiling.append(lambda: aside.seen_ahead(services, following, run))
         elif following is stage or following.samplers[0] is sampler:
             drawing, adapt = services.drawing(sampler), sampler.adaptation.continues
             compiling.append(self._chunk(drawing, run, compiled, adapt=adapt, warmup=False))

@@ -215,7 +215,7 @@ def remember[T](name: str, value: T) -> T:
     assert _folder is not None
     with suppress(Exception):
         packed = zlib.compress(pickle.dumps(value), 1)
-        with whole_file(_folder / name) as partial:
+        with whole_file(_folder / name, lasting=False) as partial:  # a checksum tells what a machine's failure left
             partial.write_bytes(packed)
         _make_room(_folder)
     return value

@@ -164,7 +164,8 @@ def _each_pool(function: Callable[..., PyTree], between: Pool, *trees: PyTree) -
 
 def shapes(sampler: Sampler, target: Target, run: Run, adapt: bool) -> dict[str, jax.ShapeDtypeStruct]:
     """Shape and type of all that one iteration can record. Traces what `advance` will trace, so it costs nothing."""
-    return shapes_of(_iteration, sampler, target, run, adapt, Pool())[1]
+    adapting = np.asarray(True) if adapt and sampler.adaptation.finishes else adapt  # its windows end within chunks
+    return shapes_of(_iteration, sampler, target, run, adapting, Pool())[1]
 
 
 def block_of(run: Run, adapt: bool) -> int:
@@ -297,7 +298,8 @@ def _chunk(known: tuple, run: Run, counts: Array, pool: Pool) -> tuple[Run, dict
 
     def keep(i, record, buffer, tally):
         slot = (offset + i) // thinning  # the last of `thinning` iterations is what stays in the slot
-        buffer = {name: buffer[name].at[slot].set(record[name]) for name in fields}
+        put = jax.lax.dynamic_update_index_in_dim
+        buffer = {name: put(buffer[name], record[name], slot, 0) for name in fields}
         acceptance = tally.acceptance + record["acceptance_rate"]
         return buffer, Tally(acceptance, tally.gradient_evaluations + record["gradient_evaluations"], tally.finite)
 

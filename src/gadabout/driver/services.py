@@ -13,7 +13,7 @@ from jaxtyping import Array, Float, Key, PyTree
 
 from gadabout.driver import aside, loop, processes, room
 from gadabout.driver.pipeline import Pipeline, Segment, Settings
-from gadabout.driver.programs import operations, program, shapes_of
+from gadabout.driver.programs import blank, operations, shapes_of
 from gadabout.driver.records import Records
 from gadabout.driver.search import Starts, find_start, find_start_ahead
 from gadabout.factors import FactorChoice, FactorKind, isotropic, kind_for
@@ -21,7 +21,7 @@ from gadabout.factors.kinds import MANY
 from gadabout.sampler import Learned, Sampler
 from gadabout.schedule import AbstractStage, AbstractWarmup, Plan, Warm, lengths
 from gadabout.target import Target
-from gadabout.threefry import quick
+from gadabout.threefry import split_and_fold
 
 LearningChunk = Callable[[loop.Run, int, loop.Windows | None], tuple[loop.Run, int, bool]]
 """iterations of a run up to an end, windows among them: the run, how many were made, and whether θ has settled"""
@@ -76,7 +76,7 @@ class Services:
     @cached_property
     def keys(self) -> "Keys":
         """All randomness of the run but that of batches."""
-        return keys_of_run(self.key, self.settings.num_chains)
+        return Keys(*split_and_fold(self.key, self.settings.num_chains))
 
     def acting(self, stage: int, choice: int) -> AbstractStage:
         """What acts in a stage of the plan where something was chosen."""
@@ -103,8 +103,7 @@ class Services:
         return replace(warm, positions=positions)
 
     def search_ahead(self) -> None:
-        """Has what `search` and `first` will run compiled in other threads."""
-        keys_of_run.ahead(self.key, self.settings.num_chains)
+        """Has what `search` will run compiled in another thread."""
         find_start_ahead(*self._wanted_start)
 
     @property
@@ -124,7 +123,8 @@ class Services:
 
     def descend_ahead(self, factor: FactorChoice) -> None:
         """Has what `descend` will run compiled in other threads."""
-        positions = jnp.zeros((self.settings.num_chains, self.starts.layout.dim))
+        shape = (self.settings.num_chains, self.starts.layout.dim)
+        positions = blank(jax.ShapeDtypeStruct(shape, jnp.result_type(float)))
         aside.descend_ahead(self, positions, self.kind(factor))
 
     def kind(self, factor: FactorChoice) -> FactorKind:
@@ -272,6 +272,10 @@ class Services:
         """Iterations with θ standing still that nobody keeps: positions (t, num_chains, n), and statistics."""
         return aside.look(self, sampler, run, num_iterations)
 
+    def seen_by(self, factor: Any, mean: Any, draws: np.ndarray) -> tuple:
+        """Draws (draws, n) as a Gaussian sees them, its standard deviations, and log |L|."""
+        return aside.seen_by(factor, mean, draws)
+
     def offered(self) -> set[str]:
         """The names of all that the plan's iterations can record."""
         positions = jax.ShapeDtypeStruct((self.settings.num_chains, self.starts.layout.dim), jnp.result_type(float))
@@ -324,14 +328,6 @@ class Keys(NamedTuple):
 
     start: Key[Array, ""]
     chains: Key[Array, " chains"]
-
-
-@program(brief=True)
-def keys_of_run(key: Key[Array, ""], num_chains: int) -> Keys:
-    """The keys of a run, made of one."""
-    plain = lambda keys: jax.random.wrap_key_data(jax.random.key_data(keys), impl=jax.random.key_impl(key))
-    start, stream = jax.random.split(quick(key))
-    return Keys(plain(start), plain(jax.vmap(lambda c: jax.random.fold_in(stream, c))(jnp.arange(num_chains))))
 
 
 def _alike(a: PyTree, b: PyTree) -> bool:

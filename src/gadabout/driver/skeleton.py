@@ -10,7 +10,7 @@ from jaxtyping import PyTree
 
 from gadabout.driver import loop
 from gadabout.driver.programs import blank, shapes_of
-from gadabout.driver.services import Services, keys_of_run, round_one
+from gadabout.driver.services import Keys, Services, round_one
 
 
 class Skeleton(Services):
@@ -23,7 +23,8 @@ class Skeleton(Services):
 
     @cached_property
     def keys(self):
-        return jax.tree.map(blank, shapes_of(keys_of_run, self.key, self.settings.num_chains))
+        alike = lambda *shape: blank(jax.ShapeDtypeStruct(shape, self.key.dtype))
+        return Keys(alike(), alike(self.settings.num_chains))
 
     def progress_of(self, stage: int) -> PyTree:
         """The shapes of a stage's progress."""

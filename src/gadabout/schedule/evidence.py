@@ -1,7 +1,7 @@
 """What some draws, and their log densities, say of the moves that made them and of those that others would be."""
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import equinox as eqx
@@ -31,11 +31,18 @@ SAME, OTHER = 1e-3, 1.0
 class Look:
     """Draws (t, chains, n) that were looked at, their statistics (t, chains), and the Gaussian that was fitted before.
 
-    What several ask is worked out once, where it is asked.
+    What several ask is worked out once, where it is asked: how the Gaussian sees draws by `seen_by`, of which there
+    may be a program already.
     """
 
-    def __init__(self, draws: np.ndarray, stats: Mapping[str, np.ndarray], gaussian: Any = None):
-        self.draws, self.stats, self.gaussian = draws, stats, gaussian
+    def __init__(
+        self,
+        draws: np.ndarray,
+        stats: Mapping[str, np.ndarray],
+        gaussian: Any = None,
+        program: Callable[[Any, Any, np.ndarray], tuple] | None = None,
+    ):
+        self.draws, self.stats, self.gaussian, self.program = draws, stats, gaussian, program or _seen_by
 
     @functools.cached_property
     def score(self) -> float:
@@ -64,13 +71,13 @@ class Look:
 
     @functools.cached_property
     def _by_gaussian(self) -> tuple[np.ndarray, ...]:
-        found = _seen_by(self.gaussian.factor, self.gaussian.mean, self.flat)
+        found = self.program(self.gaussian.factor, self.gaussian.mean, self.flat)
         return tuple(np.asarray(each, float) for each in found)
 
     def and_more(self, draws: np.ndarray, stats: Mapping[str, np.ndarray]) -> "Look":
         """The same with draws that were made afterwards, and their statistics."""
         both = {name: np.concatenate([self.stats[name], stats[name]]) for name in stats}
-        return Look(np.concatenate([self.draws, draws]), both, self.gaussian)
+        return Look(np.concatenate([self.draws, draws]), both, self.gaussian, self.program)
 
 
 def seen(look: Look) -> dict[str, Any]:
@@ -217,8 +224,9 @@ def theta_of(weights: np.ndarray, tails: Tails) -> dict[str, np.ndarray]:
     return {f"distribution.{name}": value for name, value in parts.items()}
 
 
-@eqx.filter_jit
-@whole_products()
-def _seen_by(factor: Any, mean: Array, draws: Any) -> tuple[Float[Array, "draws n"], Float[Array, " n"], Array]:
+def seen_by(factor: Any, mean: Array, draws: Any) -> tuple[Float[Array, "draws n"], Float[Array, " n"], Array]:
     """Draws as a Gaussian sees them, its standard deviations, and log |L|."""
     return jax.vmap(lambda x: factor.solve(x - mean))(draws), factor.deviations(), factor.log_det()
+
+
+_seen_by = eqx.filter_jit(whole_products()(seen_by))

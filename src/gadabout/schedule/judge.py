@@ -92,22 +92,24 @@ class Judge(AbstractStage):
         return (self.sampler,)
 
     def likely(self, n):
-        if self.move in (None, "independence"):
-            return MOVES.index("independence") if n <= FEW_COORDINATES else None  # else perhaps with deviations alone
-        return MOVES.index("local") if self.move == "local" else None
+        if self.move == "sturdy" or (self.move == "independence" and n > FEW_COORDINATES):
+            return None  # either with correlations or without
+        few = n <= FEW_COORDINATES
+        return MOVES.index(self.move or ("independence" if few else "local"))
 
     def looks_at(self, engine):
         return self._most(engine)[1]
 
-    def _length(self, engine, num_chains=None):
+    def usual_length(self, engine, num_chains=None):
+        """The number of iterations of a look where nothing speaks for more."""
         wanted = min(max(FEWEST, FOR_EACH * engine.starts.layout.dim), MOST)
         return max(self.num_iterations, -(-wanted // (num_chains or engine.settings.num_chains)))
 
     def _most(self, engine):
         """The most iterations that are looked at: where tails alone leave the choice open, and where there is doubt."""
-        usual = LONGER * self._length(engine)
+        usual = LONGER * self.usual_length(engine)
         room = ROOM // (8 * engine.starts.layout.dim * engine.settings.num_chains)
-        return usual, max(usual, min(LONGER * self._length(engine, MANY_CHAINS), room))
+        return usual, max(usual, min(LONGER * self.usual_length(engine, MANY_CHAINS), room))
 
     def begin(self, engine, warm):
         plain = theta_of(np.full(len(SCALES), 1 / len(SCALES)), no_tails(engine.starts.layout.dim))
@@ -118,7 +120,7 @@ class Judge(AbstractStage):
 
     def advance(self, engine, progress, done):
         run, theta = progress
-        length = self._length(engine)
+        length = self.usual_length(engine)
         run, look, anew = self._look(engine, run, length)
         most = self._most(engine)
         theta, evidence, more = self._judged(engine, theta, look, most)
@@ -162,7 +164,7 @@ class Judge(AbstractStage):
     def _seen(self, engine, run, length):
         """The run, and a look at so many iterations."""
         run, draws, stats = engine.look(self.sampler, run, length)
-        return run, Look(draws, stats, engine.fitted(run, self.where))
+        return run, Look(draws, stats, engine.fitted(run, self.where), engine.seen_by)
 
     def _led_out(self, engine, run, look, kept):
         """A look after steps that are four times shorter while a chain that is `kept` is slow, else four times longer.
