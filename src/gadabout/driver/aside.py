@@ -32,8 +32,8 @@ def descend_ahead(services: "Services", positions: Any, kind: FactorKind) -> lis
     """Compiles, in other threads, what `descend` runs from positions."""
     if services.known:
         return []
-    first = [send_out.ahead(*_scouts(services, positions))] if _may_scout(services) else []  # soon traced
-    return [*first, land.ahead(*_walk(services, positions, kind))]
+    landed = land.ahead(*_walk(services, positions, kind))
+    return [landed, send_out.ahead(*_scouts(services, positions))] if _may_scout(services) else [landed]
 
 
 def descend(services: "Services", warm: Warm, kind: FactorKind) -> Warm:
@@ -63,7 +63,7 @@ def _elsewhere(services: "Services", scouts: Scouts, landing: Landing) -> Any:
     """
     pipeline, chains = services.pipeline, len(landing.positions)
     pipeline.add_aside(0, scouts_of(chains) + chains)
-    if not scouts.convex:
+    if scouts.concave:
         return landing.positions
     assert landing.learned.factor is not None
     known = services.target, scouts.starts, landing.positions, landing.learned.factor, jnp.asarray(MOST_TURNS)

@@ -32,12 +32,11 @@ class Descent(eqx.Module):
     """A chain on its way: where it stands, the pairs of L-BFGS, the last points of its path, the step it will try."""
 
     here: Point
-    steps: Float[Array, "pairs n"]
-    falls: Float[Array, "pairs n"]
-    """by how much the gradient fell along each of `steps`"""
+    pairs: Float[Array, "pairs 2 n"]
+    """steps, and by how much the gradient fell along each"""
     curved: Bool[Array, " pairs"]
     """which pairs there are"""
-    path: tuple[Float[Array, "points n"], Float[Array, "points n"]]
+    path: Float[Array, "points 2 n"]
     """the last points and their gradients"""
     direction: Float[Array, " n"]
     size: Float[Array, ""]
@@ -105,31 +104,32 @@ def descend(
         climbed = there.finite & (there.logp >= here.logp + 1e-4 * rise)
         step, fall = there.x - here.x, here.grad - there.grad
         curved = climbed & (step @ fall > 1e-10 * jnp.linalg.norm(step) * jnp.linalg.norm(fall))
-        steps, falls = _pushed(way.steps, step, curved), _pushed(way.falls, fall, curved)
-        pairs = _pushed(way.curved, jnp.asarray(True), curved)
+        pairs = _pushed(way.pairs, jnp.stack([step, fall]), curved)
+        known_pairs = _pushed(way.curved, jnp.asarray(True), curved)
         here = jax.tree.map(lambda new, old: jnp.where(climbed, new, old), there, here)
-        path = _pushed(way.path[0], there.x, climbed), _pushed(way.path[1], there.grad, climbed)
-        newton = _newton(here.grad, steps, falls, pairs, known)
+        path = _pushed(way.path, jnp.stack([there.x, there.grad]), climbed)
+        newton = _newton(here.grad, pairs, known_pairs, known)
         failed = ~climbed & (way.size < SMALLEST)
         direction = jnp.where(curved, newton, way.direction)
         direction = jnp.where(failed | ~(direction @ here.grad > 0), _unit(here.grad), direction)
         size = jnp.where(climbed, 2.0, SHRINK) * way.size
         size = jnp.where(curved | failed, 1.0, size)
-        seen = pairs.sum() >= min(3, n)
+        seen = known_pairs.sum() >= min(3, n)
         given_up = way.given_up + failed
         form = here.grad @ newton
         arrived = curved & ((seen & (form <= n)) | (form <= 1e-3 * n))
-        return Descent(here, steps, falls, pairs, path, direction, size, way.turns + 1, given_up, way.arrived | arrived)
+        turns, arrived = way.turns + 1, way.arrived | arrived
+        return Descent(here, pairs, known_pairs, path, direction, size, turns, given_up, arrived)
 
     def underway(way: Descent) -> Array:
         return ~way.arrived & (way.given_up < GIVE_UP) & (way.turns < most_turns)
 
     def begin(x: Array) -> Descent:
-        here, none = target.at(x, 1), jnp.zeros((MEMORY, n), x.dtype)
-        path = jnp.broadcast_to(here.x, (MEMORY, n)), jnp.broadcast_to(here.grad, (MEMORY, n))
+        here, none = target.at(x, 1), jnp.zeros((MEMORY, 2, n), x.dtype)
+        path = jnp.broadcast_to(jnp.stack([here.x, here.grad]), none.shape)
         zero, one = jnp.asarray(0), jnp.ones((), x.dtype)
         there = here.finite & (here.grad == 0).all()
-        return Descent(here, none, none, jnp.zeros(MEMORY, bool), path, _unit(here.grad), one, zero, zero, there)
+        return Descent(here, none, jnp.zeros(MEMORY, bool), path, _unit(here.grad), one, zero, zero, there)
 
     def turn_where_underway(way: Descent) -> Descent:
         return jax.tree.map(lambda new, old: jnp.where(underway(way), new, old), turn(way), way)
@@ -180,19 +180,24 @@ def nobody(positions: Float[Array, "chains n"], kind: FactorKind) -> Landing:
 
 
 def _landed(target: Target, ways: Descent, kind: FactorKind) -> Landing:
-    """A first landing, in which chains that are lost are put where one after the other of the rest stands."""
+    """A first landing, in which chains that are lost are put where one after the other of the rest stands.
+
+    Where log π is concave there is one typical set, and a chain that is low stands outside of it. So does one that the
+    Gaussian says is as far below: ∇ᵀ H ∇ is twice what log π lies below its height there.
+    """
     logp, low = low_ones(ways.here)
     chains, n = ways.here.x.shape
     lost = ~ways.arrived & low
     rest = jnp.argsort(lost, stable=True)[(jnp.cumsum(lost) - 1) % jnp.sum(~lost)]
-    here = jax.tree.map(lambda leaf: leaf[jnp.where(lost, rest, jnp.arange(chains))], ways.here)
+    here, low_here = jax.tree.map(lambda leaf: leaf[jnp.where(lost, rest, jnp.arange(chains))], (ways.here, low))
     near = logp > jnp.max(logp) - (30 + 10 * jnp.sqrt(n / 2))
-    apart = jnp.any(low & ways.arrived) & convex(ways.here)
+    one_mode = concave(ways.here)
+    apart = jnp.any(low & ways.arrived) & ~one_mode
     factor, evaluations = _fitted(ways.path, near, kind), jnp.sum(ways.turns + 1)
     outside, form = jnp.zeros(chains, bool), jnp.zeros(chains, here.x.dtype)
     if kind == "dense":
-        factor, outside, form, more = _curved(target, here, factor)
-        evaluations = evaluations + more
+        factor, form, more = _curved(target, here, low_here, factor)
+        outside, evaluations = (low_here | (form > n + 2 * room_below(n))) & one_mode, evaluations + more
     return Landing(here.x, Learned(jnp.mean(here.x, 0), factor), evaluations, jnp.sum(~lost), apart, outside, form)
 
 
@@ -212,19 +217,16 @@ def _gone_on(before: Landing, seen: Whitened, ways: Descent) -> Landing:
     )
 
 
-def _curved(target: Target, here: Point, factor: Any) -> tuple[Any, Array, Array, int]:
-    """The factor that is as curved as log π where the first chains stand that are not low, and what it says of all.
+def _curved(target: Target, here: Point, low: Bool[Array, " chains"], factor: Any) -> tuple[Any, Array, int]:
+    """The factor that is as curved as log π where the first chains stand that are not low, and ∇ᵀ H ∇ of all by it.
 
-    That is, which stand outside of the typical set, and their ∇ᵀ H ∇; and the gradients that it took. Where log π is
-    concave there is one typical set, and a chain that is low stands outside of it. So does one that the Gaussian says
-    is as far below: ∇ᵀ H ∇ is twice what log π lies below its height there.
+    And the gradients that it took.
     """
     chains, n = here.x.shape
-    _, low = low_ones(here)
     order = jnp.argsort(low, stable=True)[: max(1, min(chains, CURVATURE // (2 * n)))]
     factor = curved(curvature(target, here.x[order], factor), factor)
     form = jnp.sum(jax.vmap(factor.tmul)(here.grad) ** 2, -1)
-    return factor, (low | (form > n + 2 * room_below(n))) & concave(here), form, 2 * n * len(order)
+    return factor, form, 2 * n * len(order)
 
 
 def low_ones(here: Point) -> tuple[Float[Array, " chains"], Bool[Array, " chains"]]:
@@ -234,23 +236,11 @@ def low_ones(here: Point) -> tuple[Float[Array, " chains"], Bool[Array, " chains
     return logp, ~(logp >= usual - room_below(here.x.shape[1]))
 
 
-def convex(points: Point) -> Bool[Array, ""]:
-    """Whether log π fails to be concave between any two of some points.
-
-    A concave log density has one mode, and its gradient falls along the way from any point to any other.
-    """
-    good, x, grad = _about_their_mean(points)
-    size = jnp.linalg.norm(x, axis=-1), jnp.linalg.norm(grad, axis=-1)
-    own, products = jnp.sum(x * grad, -1), grad @ x.T
-    rise = own[:, None] + own - products - products.T
-    rounding = jnp.finfo(x.dtype).eps ** 0.5 * (size[0][:, None] + size[0]) * (size[1][:, None] + size[1])
-    return jnp.any((rise > rounding) & good[:, None] & good)
-
-
 def concave(points: Point) -> Bool[Array, ""]:
     """Whether log π lies beneath its tangent at each of some points at all others; points that are not finite aside.
 
-    It says more than `convex`, which sees gradients alone: those of two modes are zero.
+    A concave log density does, and has one mode. (That gradients fall along the way from any point to any other says
+    less: those of two modes are zero.)
     """
     good, x, grad = _about_their_mean(points)
     logp = jnp.where(good, points.logp, 0)
@@ -273,14 +263,14 @@ def room_below(n: int) -> Array:
     return 15 + 6 * jnp.sqrt(n / 2)
 
 
-def _fitted(path: tuple[Array, Array], near: Bool[Array, " chains"], kind: FactorKind):
+def _fitted(path: Float[Array, "chains points 2 n"], near: Bool[Array, " chains"], kind: FactorKind):
     """The Gaussian's factor from the paths of those chains that are `near` the best.
 
     On the way from afar variances of x and of the gradient are larger than on a Gaussian, where that of one is the
     inverse of the other's. What the estimator knows before it has seen a draw is of that size, so both are divided by
     how much larger they are: else directions in which paths differ little beside those would come out as narrow.
     """
-    count, n = jnp.maximum(near.sum() * MEMORY, 2), path[0].shape[-1]
+    count, n = jnp.maximum(near.sum() * MEMORY, 2), path.shape[-1]
 
     def moments(rows):
         mean = jnp.sum(jnp.where(near[:, None, None], rows, 0), (0, 1)) / count
@@ -289,7 +279,7 @@ def _fitted(path: tuple[Array, Array], near: Bool[Array, " chains"], kind: Facto
         tiny = jnp.finfo(d.dtype).tiny ** 0.5
         return Moments(count, mean, squares + (tiny if kind == "diagonal" else tiny * jnp.eye(n)))
 
-    x, grad = map(moments, path)
+    x, grad = moments(path[:, :, 0]), moments(path[:, :, 1])
     if kind == "dense":
         sd_x, sd_grad = (jnp.sqrt(jnp.diagonal(each.covariance)) for each in (x, grad))
         larger = jnp.mean(sd_x * sd_grad)
@@ -350,11 +340,12 @@ def curved(H: Float[Array, "points n n"], factor: Any) -> Any:
     return jax.tree.map(lambda new, old: jnp.where(sound, new, old), new, factor)
 
 
-def _newton(grad: Array, steps: Array, falls: Array, curved: Array, known: Any) -> Array:
+def _newton(grad: Array, pairs: Array, curved: Array, known: Any) -> Array:
     """H ∇ by the two loops of L-BFGS; along the gradient, at length 1, where there is no pair (Nocedal 1980).
 
     Between them stands a multiple of the identity, which the last pair says; the identity where it is known to be near.
     """
+    steps, falls = pairs[:, 0], pairs[:, 1]
     inner = jnp.sum(steps * falls, -1)
     rho = jnp.where(curved, 1 / jnp.where(curved, inner, 1), 0)
 

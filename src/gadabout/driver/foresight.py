@@ -39,7 +39,7 @@ class Foresight:
         drop_traced()
         skeleton = Skeleton(services)
         with suppress(Exception), uncollected():
-            for stage in stages[:first]:
+            for stage in reversed(stages[:first]):  # a descent takes longer to compile than the search before it
                 if isinstance(stage, Descend) and fresh:
                     skeleton.descend_ahead(stage.factor)
                 if isinstance(stage, Search):
