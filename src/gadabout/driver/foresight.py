@@ -93,12 +93,12 @@ class Foresight:
         """What compiles, or traces, a chunk, once its records are known to fit into memory."""
         services, records = self.services, self.services.records
         recorded = records.shapes(sampler, services.target, run, adapt, warmup)
-        buffered = tuple(records.buffered(sampler, services.target, run, adapt, warmup))
         if warmup:
             records.check_memory(recorded, services.settings.num_warmup // services.thinning, "num_warmup")
         else:
             records.check_memory(recorded, services.num_draws, "num_draws")
-        return lambda: services.pipeline.ahead(sampler, run, adapt, buffered, compiled)
+        buffered = lambda: tuple(records.buffered(sampler, services.target, run, adapt, warmup))
+        return lambda: services.pipeline.ahead(sampler, run, adapt, buffered(), compiled)
 
     def _stages(self, choice: int, compiled: bool) -> None:
         """The programs of all that a choice stands for."""
