@@ -32,7 +32,8 @@ def check_plan(services: "Services") -> None:
     check_memory(COPIES * n * size, chains, f"num_chains = {chains:,} chains", "use fewer chains")
     for stage in services.plan.stages:
         seen = stage.looks_at(services)
-        what = f"the {seen:,} iterations on {n:,} coordinates that the plan {services.plan.name} looks at"
+        looked_at = f"the {seen:,} iterations on {n:,} coordinates that the plan {services.plan.name} looks at"
+        what = f"num_chains = {chains:,}: {looked_at}"
         check_memory(COPIES_LOOKED_AT * n * size * chains, seen, what, UNSEEN)
 
 
