@@ -190,3 +190,22 @@ def test_a_run_from_a_factor_of_pythons_numbers_starts_with_the_types_it_goes_on
     warm = loop.Warm(jax.random.split(jax.random.key(0), 2), jnp.uint32(0), jnp.zeros((2, 3)))
     run = loop.start(gad.gad(gad.proposals.Langevin(factor)), Target(lambda x: -0.5 * jnp.sum(x**2)), warm, True)
     assert not any(getattr(leaf, "weak_type", False) for leaf in jax.tree.leaves(run))
+
+
+def test_programs_of_trajectories_of_uneven_length_have_loops_in_graphs_on_a_gpu(monkeypatch):
+    started = lambda sampler: loop.Run(sampler.init(Target(lambda x: -0.5 * x @ x), jnp.zeros((2, 3))), None, None)
+    chosen = {"jax_disable_most_optimizations": False}  # tests are told to leave them away
+    monkeypatch.setattr(jax.config, "read", lambda name, read=jax.config.read: chosen.get(name, read(name)))
+    for backend, uneven, even in (("gpu", programs.IN_GRAPHS, {}), ("cpu", programs.QUICK, programs.QUICK)):
+        monkeypatch.setattr(jax, "default_backend", lambda backend=backend: backend)
+        assert dict(loop._program(started(gad.nuts()), False)._options) == uneven
+        assert dict(loop._program(started(gad.gad_mala()), False)._options) == even
+    monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
+    assert dict(loop._program(started(gad.nuts()), True)._options) == programs.IN_GRAPHS
+
+
+def test_the_compiler_knows_the_options_of_a_gpu():
+    """They are told apart wherever it runs; one that it does not know is an error."""
+    jax.jit(jnp.sin).lower(1.0).compile(compiler_options=programs.IN_GRAPHS)
+    with pytest.raises(jax.errors.JaxRuntimeError, match="not a valid enum value"):
+        jax.jit(jnp.sin).lower(1.0).compile(compiler_options=dict.fromkeys(programs.IN_GRAPHS, "LOOPS"))

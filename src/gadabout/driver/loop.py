@@ -208,7 +208,7 @@ def advance(
     """
     counts = np.asarray([length, thinning, offset])
     known = sampler, target, adapt, fields, batches, windows, block, mesh
-    return _optimised(_advance, optimised)(known, run, counts)
+    return _program(run, optimised)(known, run, counts)
 
 
 def advance_ahead(
@@ -227,7 +227,7 @@ def advance_ahead(
 ) -> Future | None:
     """Compiles what `advance` will run, in another thread; or traces it alone."""
     fixed = (sampler, target, adapt, fields, batches, windows, block, mesh)
-    asked = _optimised(_advance, optimised)
+    asked = _program(run, optimised)
     return (asked.ahead if compiled else asked.trace)(fixed, run, np.asarray([0, 1, 0]))
 
 
@@ -255,10 +255,6 @@ def no_windows(adaptation: AbstractAdaptation) -> Windows:
     return replace(windows, after=np.zeros_like(windows.after), learns=np.asarray(False))
 
 
-def _optimised(program: Program, fully: bool) -> Program:
-    return program.optimised if fully else program
-
-
 @program(donates=True)
 def _advance(fixed: tuple, run: Run, counts: Array) -> tuple[Run, dict[str, Array], Tally]:
     *known, block, mesh = fixed
@@ -280,6 +276,12 @@ def _advance(fixed: tuple, run: Run, counts: Array) -> tuple[Run, dict[str, Arra
     )
     moved, buffer, tally = sharded(arrays, counts)
     return eqx.combine(moved, rest[1]), buffer, tally
+
+
+def _program(run: Run, optimised: bool) -> Program:
+    """`_advance` as it suits a run: trajectories of uneven length are loops in loops."""
+    suited = _advance.in_graphs if run.pools.kernel.uneven else _advance
+    return suited.optimised if optimised else suited
 
 
 def _chunk(known: tuple, run: Run, counts: Array, pool: Pool) -> tuple[Run, dict[str, Array], Tally]:
