@@ -11,6 +11,7 @@ from gadabout.driver.descend import (
     Landing,
     _fitted,
     concave,
+    convex,
     curvature,
     curved,
     descend,
@@ -305,4 +306,5 @@ def test_a_point_that_is_not_finite_hides_nothing_of_the_others():
     """Two of three points lie on a parabola that opens upwards; the third has no gradient."""
     x = jnp.array([[-1.0], [1.0], [0.0]])
     points = Point(x, x[:, 0] ** 2, jnp.where(x == 0, jnp.nan, 2 * x))
+    assert convex(points)
     assert not concave(points)

@@ -31,10 +31,10 @@ def starts(x64=True):
 
 
 @pytest.mark.parametrize("x64", [True, False], ids=["float64", "float32"])
-@pytest.mark.parametrize(("density", "concave"), [(one, True), (logistic, True), (two, False)])
-def test_a_concave_log_density_is_told_from_another(density, concave, x64):
+@pytest.mark.parametrize(("density", "convex"), [(one, False), (logistic, False), (two, True)])
+def test_a_concave_log_density_is_told_from_another(density, convex, x64):
     with jax.enable_x64(x64):
-        assert bool(send_out(Target(density), starts(x64), jax.random.key(0)).concave) is concave
+        assert bool(send_out(Target(density), starts(x64), jax.random.key(0)).convex) is convex
 
 
 def test_scouts_find_the_mode_in_which_no_chain_stands():

@@ -63,7 +63,7 @@ def _elsewhere(services: "Services", scouts: Scouts, landing: Landing) -> Any:
     """
     pipeline, chains = services.pipeline, len(landing.positions)
     pipeline.add_aside(0, scouts_of(chains) + chains)
-    if scouts.concave:
+    if not scouts.convex:
         return landing.positions
     assert landing.learned.factor is not None
     known = services.target, scouts.starts, landing.positions, landing.learned.factor, jnp.asarray(MOST_TURNS)

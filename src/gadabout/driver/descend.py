@@ -191,13 +191,12 @@ def _landed(target: Target, ways: Descent, kind: FactorKind) -> Landing:
     rest = jnp.argsort(lost, stable=True)[(jnp.cumsum(lost) - 1) % jnp.sum(~lost)]
     here, low_here = jax.tree.map(lambda leaf: leaf[jnp.where(lost, rest, jnp.arange(chains))], (ways.here, low))
     near = logp > jnp.max(logp) - (30 + 10 * jnp.sqrt(n / 2))
-    one_mode = concave(ways.here)
-    apart = jnp.any(low & ways.arrived) & ~one_mode
+    apart = jnp.any(low & ways.arrived) & convex(ways.here)
     factor, evaluations = _fitted(ways.path, near, kind), jnp.sum(ways.turns + 1)
     outside, form = jnp.zeros(chains, bool), jnp.zeros(chains, here.x.dtype)
     if kind == "dense":
         factor, form, more = _curved(target, here, low_here, factor)
-        outside, evaluations = (low_here | (form > n + 2 * room_below(n))) & one_mode, evaluations + more
+        outside, evaluations = (low_here | (form > n + 2 * room_below(n))) & concave(here), evaluations + more
     return Landing(here.x, Learned(jnp.mean(here.x, 0), factor), evaluations, jnp.sum(~lost), apart, outside, form)
 
 
@@ -236,11 +235,23 @@ def low_ones(here: Point) -> tuple[Float[Array, " chains"], Bool[Array, " chains
     return logp, ~(logp >= usual - room_below(here.x.shape[1]))
 
 
+def convex(points: Point) -> Bool[Array, ""]:
+    """Whether log π fails to be concave between any two of some points.
+
+    A concave log density has one mode, and its gradient falls along the way from any point to any other.
+    """
+    good, x, grad = _about_their_mean(points)
+    size = jnp.linalg.norm(x, axis=-1), jnp.linalg.norm(grad, axis=-1)
+    own, products = jnp.sum(x * grad, -1), grad @ x.T
+    rise = own[:, None] + own - products - products.T
+    rounding = jnp.finfo(x.dtype).eps ** 0.5 * (size[0][:, None] + size[0]) * (size[1][:, None] + size[1])
+    return jnp.any((rise > rounding) & good[:, None] & good)
+
+
 def concave(points: Point) -> Bool[Array, ""]:
     """Whether log π lies beneath its tangent at each of some points at all others; points that are not finite aside.
 
-    A concave log density does, and has one mode. (That gradients fall along the way from any point to any other says
-    less: those of two modes are zero.)
+    It says more than `convex`, which sees gradients alone: those of two modes are zero.
     """
     good, x, grad = _about_their_mean(points)
     logp = jnp.where(good, points.logp, 0)

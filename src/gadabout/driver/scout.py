@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key
 
-from gadabout.driver.descend import MOST_TURNS, concave, descend, room_below
+from gadabout.driver.descend import MOST_TURNS, convex, descend, room_below
 from gadabout.driver.programs import program
 from gadabout.factors import AbstractFactor
 from gadabout.target import Target
@@ -25,10 +25,10 @@ BETWEEN, BARRIER = 7, 3.0
 
 
 class Scouts(NamedTuple):
-    """Where scouts set out, and whether log π is concave between their and the chains' points."""
+    """Where scouts set out, and whether log π fails to be concave between any two of their and the chains' points."""
 
     starts: Float[Array, "scouts n"]
-    concave: Bool[Array, ""]
+    convex: Bool[Array, ""]
 
 
 class Report(NamedTuple):
@@ -55,7 +55,7 @@ def send_out(target: Target, positions: Float[Array, "chains n"], key: Key[Array
     noise = jax.random.normal(jax.random.fold_in(quick(key), 1), (scouts_of(chains), n), positions.dtype)
     starts = mean + WIDER * sd * noise
     points = jax.vmap(lambda x: target.at(x, 1))(jnp.concatenate([positions, starts]))
-    return Scouts(starts, concave(points))
+    return Scouts(starts, convex(points))
 
 
 @program
