@@ -21,8 +21,7 @@ def quick(key: Shaped[Key[Array, ""], "..."]) -> Shaped[Key[Array, ""], "..."]:
 
     There JAX compiles Threefry as a loop, ten kernels wherever noise is drawn; a fifth of what a run compiled was that.
     """
-    on_processor = jax.default_backend() == "cpu"
-    if not on_processor or not jax.config.jax_threefry_partitionable or jax.random.key_impl(key) != THREEFRY:
+    if jax.default_backend() != "cpu" or not _counts(key):
         return key
     return jax.random.wrap_key_data(jax.random.key_data(key), impl=_quick())
 
@@ -39,12 +38,17 @@ def split_and_fold(key: Key[Array, ""], count: int) -> tuple[Key[Array, ""], Key
 
     Those of a Threefry come from NumPy: to compile that takes a hundred times as long.
     """
-    if jax.random.key_impl(key) != THREEFRY or not jax.config.jax_threefry_partitionable:
+    if not _counts(key):
         first, second = jax.random.split(key)
         return first, jax.vmap(partial(jax.random.fold_in, second))(jnp.arange(count))
     data = np.asarray(jax.random.key_data(key))
     first, second = _of_counters(data, 2)
     return _wrapped(first), _wrapped(_of_counters(second, count))
+
+
+def _counts(key: Shaped[Key[Array, ""], "..."]) -> bool:
+    """Whether a key is of JAX's Threefry, each number of which is made of its own counter."""
+    return jax.config.jax_threefry_partitionable and jax.random.key_impl(key) == THREEFRY
 
 
 def _of_counters(key: UInt32[np.ndarray, "2"], count: int) -> UInt32[np.ndarray, "count 2"]:

@@ -4,14 +4,12 @@ import functools
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import equinox as eqx
 import jax
 import numpy as np
 from jaxtyping import Array, Float
 
 from gadabout.diagnostics import independence_efficiency, pareto_k
 from gadabout.diagnostics.summary import rhat_of_halves
-from gadabout.precision import whole_products
 from gadabout.proposals import Tails, fitted_tails, fitted_weights, log_radial_density, no_tails
 from gadabout.schedule.choose import score
 
@@ -42,7 +40,7 @@ class Look:
         gaussian: Any = None,
         program: Callable[[Any, Any, np.ndarray], tuple] | None = None,
     ):
-        self.draws, self.stats, self.gaussian, self.program = draws, stats, gaussian, program or _seen_by
+        self.draws, self.stats, self.gaussian, self.program = draws, stats, gaussian, program or seen_by
 
     @functools.cached_property
     def score(self) -> float:
@@ -227,6 +225,3 @@ def theta_of(weights: np.ndarray, tails: Tails) -> dict[str, np.ndarray]:
 def seen_by(factor: Any, mean: Array, draws: Any) -> tuple[Float[Array, "draws n"], Float[Array, " n"], Array]:
     """Draws as a Gaussian sees them, its standard deviations, and log |L|."""
     return jax.vmap(lambda x: factor.solve(x - mean))(draws), factor.deviations(), factor.log_det()
-
-
-_seen_by = eqx.filter_jit(whole_products()(seen_by))
