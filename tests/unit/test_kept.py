@@ -88,11 +88,14 @@ gad.keep_programs(sys.argv[1])
 settings = {"num_warmup": 40, "num_draws": 5, "progress": False}
 tree = gad.sample(lambda x: -0.5 * jnp.sum(x**2), jnp.zeros(2), sampler=gad.am(), **settings)
 print(*tree["posterior"]["x"].values.ravel())
+assert not {"scipy.linalg", "scipy.special"} & set(sys.modules), "they take as long to import as a run takes"
+import scipy.linalg.cython_lapack
+assert scipy.linalg.cython_lapack.__pyx_capi__ and scipy.linalg.cholesky([[4.0]]) == 2.0
 """
 
 
 def test_a_process_that_lowers_nothing_finds_lapack(tmp_path):
-    """A program with a Cholesky factorisation that is loaded ends the process else."""
+    """A program with a Cholesky factorisation that is loaded ends the process else. SciPy is there, as ever, later."""
     ran = [
         subprocess.run([sys.executable, "-c", LOADED, tmp_path], env=os.environ, capture_output=True, text=True)
         for _ in range(2)
@@ -192,6 +195,38 @@ def test_a_log_density_is_told_by_its_derivatives_too(folder):
         return Model(square, jnp.zeros(3))
 
     assert len({name(with_gradient(factor)) for factor in (1.0, 2.0)} - {None}) == 2
+
+
+@jax.custom_vjp
+def _halving(x):
+    """A log density whose gradient is found by a loop that JAX cannot run backwards."""
+    return -0.5 * jnp.sum(x**2)
+
+
+_halving.defvjp(
+    lambda x: (_halving(x), x),
+    lambda x, seed: (-seed * jax.lax.while_loop(lambda y: jnp.sum(y) > 10, lambda y: y / 2, x),),
+)
+
+
+@jax.custom_vjp
+def _called(x):
+    """A log density whose gradient has no derivative at all."""
+    return -0.5 * jnp.sum(x**2)
+
+
+_called.defvjp(lambda x: (_called(x), x), lambda x, seed: (_underived(-seed * x),))
+_underived = jax.custom_jvp(lambda y: y)
+
+
+@_underived.defjvp
+def _(primals, tangents):
+    raise TypeError("there is no derivative of it")
+
+
+@pytest.mark.parametrize("log_density", [_halving, _called])
+def test_a_log_density_has_a_name_if_its_gradient_has_no_derivative(folder, log_density):
+    assert name(Model(log_density, jnp.zeros(3))) is not None
 
 
 def test_options_of_jax_and_the_source_are_a_part_of_names(folder, monkeypatch):

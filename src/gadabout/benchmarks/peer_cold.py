@@ -5,7 +5,8 @@ keep every program, and what `keep_programs` adds to it for gadabout), and then 
 Stan's executable is there both times. Each makes as many draws as reach q = 1,000 with a fifth to spare, going by its
 earlier q, as if q grew with the number of draws; the q that it did reach is told, and the seconds are as they were, not
 scaled to q = 1,000. The clock stops where all draws are in the process's memory, as that of `compare` does: what a peer
-makes of them then, gadabout's judgement of its draws and its tables, stands outside.
+makes of them then, gadabout's judgement of its draws and its tables, stands outside. Python finds the bytecode of all
+packages, as it does where they are installed.
 """
 
 import json
@@ -15,6 +16,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from compileall import compile_dir
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -22,6 +24,7 @@ from typing import Any
 from gadabout.benchmarks.kept import Kept
 
 WANTED, SPARE = 1_000, 1.2
+PACKAGE = Path(__file__).parents[1]
 MOST_DRAWS = 100_000
 """of each chain; who would need more is not run"""
 
@@ -45,6 +48,7 @@ def cold(
 
     Raises RuntimeError where a process fails.
     """
+    compile_dir(PACKAGE, quiet=2)
     before, home = Kept(kept), None if data_home is None else str(data_home)
     found: dict[str, list[dict[str, Any]]] = {row["peer"]: [] for row in rows}
     for seed in range(1, repeats + 1):
@@ -79,7 +83,7 @@ def _cold_row(row: Mapping[str, Any], runs: Sequence[Mapping[str, Any]]) -> dict
 
 def _process(asked: Mapping[str, Any], programs: str) -> dict[str, Any]:
     """Seconds from the start of a process to its draws, and their q."""
-    environment = os.environ | {
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"} | {
         "JAX_ENABLE_X64": "1",
         "JAX_COMPILATION_CACHE_DIR": programs,
         "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",

@@ -6,6 +6,8 @@ and counts a coordinate whose unit is so large that its draws differ by less tha
 Rows are coordinates: arrays have the shape (k, chain, draw), and all draws are finite.
 """
 
+from functools import lru_cache
+from statistics import NormalDist
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -57,11 +59,9 @@ def normal_scores(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
     And the same of distances from the row's median, which are sorted by merging both sides of it.
     """
-    from scipy.special import ndtri  # takes a while to import: only where it is used
-
     flat = rows.reshape(len(rows), -1)
     S = flat.shape[1]
-    scores = ndtri((np.arange(2 * S - 1) / 2 + 5 / 8) / (S + 1 / 4))  # of all ranks, and of those half-way
+    scores = _scores(S)
     begin = S * np.arange(len(flat))[:, None]
     order = np.argsort(flat, axis=1) + begin
     ordered, z, folded = flat.ravel()[order], np.empty(flat.size), np.empty(flat.size)
@@ -70,6 +70,19 @@ def normal_scores(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     outwards = np.argsort(distances, axis=1, kind="stable") + begin
     folded[order.ravel()[outwards]] = _of_ranks(distances.ravel()[outwards], scores)
     return z.reshape(rows.shape), folded.reshape(rows.shape)
+
+
+@lru_cache(1)
+def _scores(S: int) -> np.ndarray:
+    """The normal scores of the ranks 1 to S, and of those half-way between them, in order: 2 S - 1 of them.
+
+    By Python's own quantiles: SciPy takes longer to import than a short run lasts.
+    """
+    lower = ((np.arange(S) / 2 + 5 / 8) / (S + 1 / 4)).tolist()
+    scores = np.fromiter(map(NormalDist().inv_cdf, lower), float, S)
+    scores = np.concatenate([scores, -scores[-2::-1]])
+    scores.setflags(write=False)
+    return scores
 
 
 def _of_ranks(ordered: np.ndarray, scores: np.ndarray) -> np.ndarray:

@@ -75,8 +75,8 @@ class Engine(Services):
 
     def drive(self, checkpoint: Checkpoint | None = None) -> Ending:
         """Carries the plan out: from its beginning, from a checkpoint, or from where it was stopped."""
-        self._begin(checkpoint)
         with one_thread(self.starts.layout.dim):
+            self._begin(checkpoint)
             return self._go_on()
 
     def _begin(self, checkpoint: Checkpoint | None) -> None:
@@ -86,7 +86,6 @@ class Engine(Services):
         elif self.progress is None:
             self.check_memory()
             self.foresight.begin()
-            import_ahead("scipy.special")  # judges ask for it, a second later
             self.progress = self.plan.stages[0].begin(self, self.first())
 
     def _go_on(self) -> Ending:

@@ -32,6 +32,7 @@ from jax.experimental.serialize_executable import deserialize_and_load, serializ
 from jax.sharding import Mesh
 from jaxlib.version import __version__ as jaxlib_version
 
+from gadabout.driver.lapack import find_lapack
 from gadabout.files import whole_file
 from gadabout.target import Target
 
@@ -158,7 +159,7 @@ def loaded(name: str, arrays: tuple) -> Callable[[], Callable | None] | None:
 
     def load():
         with suppress(Exception):  # whatever XLA and pickle say of it
-            _find_lapack()
+            find_lapack()
             program, form = found
             leaves, structure = jax.tree.flatten(form)
             given = jax.tree.structure(tuple(leaf if leaf is ... else None for leaf in leaves))
@@ -190,12 +191,6 @@ def edition() -> str:
 @cache
 def _edition(folder: Path | None) -> str:
     return hashlib.sha256(repr((_fixed(), folder)).encode()).hexdigest()[:8]
-
-
-@cache
-def _find_lapack() -> None:
-    """Has JAX find SciPy's LAPACK, as it does when it lowers what calls it; a program that was loaded crashes else."""
-    jax.jit(jnp.linalg.cholesky).lower(jax.ShapeDtypeStruct((1, 1), jnp.result_type(float)))
 
 
 def recall(name: str) -> Any:
@@ -269,14 +264,7 @@ _prints: dict[Any, str | None] = {}
 def _printed(target: Target) -> str | None:
     if target.layout is None:
         raise Unnameable("a log density of positions whose form nobody tells")
-    x = jax.ShapeDtypeStruct((2, target.layout.dim), jnp.result_type(float))
-    told = [_text(_values, target, x)]
-    for function in (_forward_curvatures, _backward_curvatures):
-        try:
-            told.append(_text(function, target, x))
-        except Exception:  # a log density with a rule of its own for gradients may have none for these
-            told.append(_text(_gradients, target, x))
-    text = "|".join(told)
+    text = _told(target, jax.ShapeDtypeStruct((2, target.layout.dim), jnp.result_type(float)))
     if "callback" in text:
         return None
     digest = hashlib.sha256(text.encode())
@@ -284,27 +272,29 @@ def _printed(target: Target) -> str | None:
     return digest.hexdigest()
 
 
-def _values(target: Target, x: Any) -> Any:
-    return target.log_density(x)
+def _told(target: Target, x: Any) -> str:
+    """What JAX lowers a log density and its derivatives at several positions to, all constants in it."""
+    for derivatives in (_backward_curvature, _forward_curvature):
+        with suppress(Exception):  # a log density with a rule of its own for gradients may have none
+            return _text(derivatives, target, x)
+    return _text(lambda target, x: target.at(x, 1), target, x)
 
 
-def _gradients(target: Target, x: Any) -> Any:
-    return target.at(x, 1)
+def _backward_curvature(target: Target, x: Any) -> Any:
+    gradient = lambda x: ((point := target.at(x, 2)).grad, point.logp)
+    grad, pull, logp = jax.vjp(gradient, x, has_aux=True)
+    return logp, grad, pull(jnp.ones_like(x))
 
 
-def _forward_curvatures(target: Target, x: Any) -> Any:
-    return jax.jvp(lambda x: target.at(x, 2).grad, (x,), (jnp.ones_like(x),))
+def _forward_curvature(target: Target, x: Any) -> Any:
+    return target.at(x, 1), jax.jvp(lambda x: target.at(x, 2).grad, (x,), (jnp.ones_like(x),))
 
 
-def _backward_curvatures(target: Target, x: Any) -> Any:
-    return jax.vjp(lambda x: target.at(x, 2).grad, x)[1](jnp.ones_like(x))
-
-
-def _text(function: Callable, target: Target, x: Any) -> str:
-    """What JAX lowers a function of a target and several positions to, all constants in it."""
+def _text(derivatives: Callable, target: Target, x: Any) -> str:
     arrays, rest = eqx.partition(target, eqx.is_array)
-    together = lambda arrays, x: jax.vmap(lambda x: function(eqx.combine(arrays, rest), x))(x)
-    return jax.jit(together).lower(arrays, x).as_text()
+    whole = lambda arrays: eqx.combine(arrays, rest)
+    told = lambda arrays, x: (whole(arrays).log_density(x), derivatives(whole(arrays), x))
+    return jax.jit(jax.vmap(told, (None, 0))).lower(arrays, x).as_text()
 
 
 class _Contents(pickle.Pickler):

@@ -9,9 +9,10 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
-from importlib import import_module
 
 from threadpoolctl import ThreadpoolController
+
+from gadabout.driver.lapack import find_lapack
 
 LARGEST = 2_000
 """coordinates up to which a second thread loses more than it gains; beyond, no covariance is fitted unasked"""
@@ -43,5 +44,5 @@ def one_thread(n: int) -> Iterator[None]:
 @cache
 def _libraries() -> ThreadpoolController:
     """The libraries of linear algebra that NumPy and XLA call; XLA finds its own in SciPy."""
-    import_module("scipy.linalg")
+    find_lapack()
     return ThreadpoolController()
