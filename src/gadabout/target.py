@@ -95,6 +95,16 @@ class Target(eqx.Module):
         logp, grad = jax.value_and_grad(self.log_density)(x if order == 2 else jax.lax.stop_gradient(x))
         return Point(x, _known_gradient(x, *jax.lax.stop_gradient((logp, grad))), grad)
 
+    def with_curvature(self, x: Float[Array, " n"]) -> tuple[Point, Float[Array, " n"]]:
+        """The point at x, and the product there of the Hessian and a vector of ones."""
+
+        def gradient(x):
+            point = self.at(x, 2)
+            return point.grad, point
+
+        _, pull, point = jax.vjp(gradient, x, has_aux=True)
+        return point, pull(jnp.ones_like(x))[0]
+
 
 class _Conditional(eqx.Module):
     """A log density as a function of some coordinates, with the others held at x."""

@@ -274,16 +274,10 @@ def _printed(target: Target) -> str | None:
 
 def _told(target: Target, x: Any) -> str:
     """What JAX lowers a log density and its derivatives at several positions to, all constants in it."""
-    for derivatives in (_backward_curvature, _forward_curvature):
+    for derivatives in (Target.with_curvature, _forward_curvature):
         with suppress(Exception):  # a log density with a rule of its own for gradients may have none
             return _text(derivatives, target, x)
     return _text(lambda target, x: target.at(x, 1), target, x)
-
-
-def _backward_curvature(target: Target, x: Any) -> Any:
-    gradient = lambda x: ((point := target.at(x, 2)).grad, point.logp)
-    grad, pull, logp = jax.vjp(gradient, x, has_aux=True)
-    return logp, grad, pull(jnp.ones_like(x))
 
 
 def _forward_curvature(target: Target, x: Any) -> Any:
@@ -291,6 +285,7 @@ def _forward_curvature(target: Target, x: Any) -> Any:
 
 
 def _text(derivatives: Callable, target: Target, x: Any) -> str:
+    """What JAX lowers a log density to, and what a function makes of a target and a position."""
     arrays, rest = eqx.partition(target, eqx.is_array)
     whole = lambda arrays: eqx.combine(arrays, rest)
     told = lambda arrays, x: (whole(arrays).log_density(x), derivatives(whole(arrays), x))

@@ -12,7 +12,7 @@ from jaxtyping import Array, Bool, Float, Int, Key
 from gadabout.calls import first_line, place_of
 from gadabout.driver.programs import program
 from gadabout.layout import Layout
-from gadabout.target import LogDensityError, Point, Target
+from gadabout.target import LogDensityError, Target
 from gadabout.threefry import quick
 
 
@@ -112,7 +112,7 @@ def _search(target: Target, propose: Partial, tries: Array, num_chains: int, ord
 
         def attempt(found):
             x = propose(jax.random.fold_in(chain_key, found.tries), chain)
-            point, curvature = _with_curvature(target, x) if order == 2 else (target.at(x, order), x)
+            point, curvature = target.with_curvature(x) if order == 2 else (target.at(x, order), x)
             gradient = x if point.grad is None else point.grad
             return Found(x, point.logp, jnp.isfinite(gradient), jnp.isfinite(curvature), found.tries + 1)
 
@@ -126,17 +126,6 @@ def _search(target: Target, propose: Partial, tries: Array, num_chains: int, ord
         return jax.lax.while_loop(unfinished, attempt, unseen)
 
     return jax.vmap(search)(jnp.arange(num_chains))
-
-
-def _with_curvature(target: Target, x: Array) -> tuple[Point, Array]:
-    """The point at x, and one product of the Hessian there."""
-
-    def gradient(x):
-        point = target.at(x, 2)
-        return point.grad, point
-
-    _, pull, point = jax.vjp(gradient, x, has_aux=True)
-    return point, pull(jnp.ones_like(x))[0]
 
 
 def _check(found: Found, layout: Layout, order: int) -> None:
