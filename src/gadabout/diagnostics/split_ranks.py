@@ -72,7 +72,7 @@ def normal_scores(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return z.reshape(rows.shape), folded.reshape(rows.shape)
 
 
-@lru_cache(1)
+@lru_cache(2)
 def _scores(S: int) -> np.ndarray:
     """The normal scores of the ranks 1 to S, and of those half-way between them, in order: 2 S - 1 of them.
 
@@ -89,11 +89,15 @@ def _of_ranks(ordered: np.ndarray, scores: np.ndarray) -> np.ndarray:
     """The scores of values in order, shape (k, S), given those of all ranks and of those half-way."""
     S, begins = ordered.shape[1], np.ones(ordered.shape, bool)
     np.not_equal(ordered[:, 1:], ordered[:, :-1], out=begins[:, 1:])
+    alone = np.broadcast_to(scores[::2], ordered.shape)
     if begins.all():
-        return np.broadcast_to(scores[::2], ordered.shape)
-    first = np.flatnonzero(begins)  # of equals, in all rows
-    equals = np.diff(first, append=ordered.size)
-    return np.repeat(scores[2 * (first % S) + equals - 1], equals).reshape(ordered.shape)
+        return alone
+    begins, found = begins.ravel(), alone.flatten()
+    goes_on = np.append(~begins[1:], False)  # the next one is equal
+    first, last = np.flatnonzero(begins & goes_on), np.flatnonzero(~begins & ~goes_on)
+    equals = last - first + 1
+    found[begins <= goes_on] = np.repeat(scores[2 * (first % S) + equals - 1], equals)
+    return found.reshape(ordered.shape)
 
 
 def _rhat(chains: np.ndarray) -> np.ndarray:

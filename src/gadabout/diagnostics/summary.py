@@ -67,7 +67,13 @@ def rhat(draws: np.ndarray) -> np.ndarray:
 
 def rhat_of_halves(draws: np.ndarray) -> np.ndarray:
     """R-hat as in `judged`: as in `rhat`, and of a single chain that of its two halves."""
-    return _by_coordinate(draws, lambda rows: (rhat_rows(rows),), (np.nan,))[0]
+    return rhat_begun(draws)()
+
+
+def rhat_begun(draws: np.ndarray) -> Callable[[], np.ndarray]:
+    """The same, worked out in other threads from now on; what is returned waits for it."""
+    figures = _begun(draws, lambda rows: (rhat_rows(rows),), (np.nan,))
+    return lambda: figures()[0]
 
 
 def spread(values: np.ndarray) -> dict[str, float]:
@@ -84,10 +90,15 @@ def _by_coordinate(
     draws: np.ndarray, function: Callable[[np.ndarray], tuple[np.ndarray, ...]], standing: tuple[float, ...]
 ) -> list[np.ndarray]:
     """Figures of each coordinate, block by block: `standing` where it never moves, NaN where it cannot be judged."""
+    return _begun(draws, function, standing)()
+
+
+def _begun(
+    draws: np.ndarray, function: Callable[[np.ndarray], tuple[np.ndarray, ...]], standing: tuple[float, ...]
+) -> Callable[[], list[np.ndarray]]:
+    """What waits for these figures; where there are several blocks, they are worked out in other threads meanwhile."""
     num_chains, num_draws, n = draws.shape
     figures = [np.full(n, np.nan) for _ in standing]
-    if num_draws < MIN_DRAWS:
-        return figures
 
     def judge(start):
         rows = np.ascontiguousarray(np.moveaxis(draws[:, :, start : start + step], 2, 0), np.float64)
@@ -99,15 +110,18 @@ def _by_coordinate(
             figure[start : start + step][moving] = values
 
     each = num_chains * num_draws
-    step = max(1, _BLOCK // each)
+    step = max(1, _BLOCK // max(each, 1))
     if n * each > _SMALL:
         step = min(step, -(-n // _THREADS))
-    starts = range(0, n, step)
-    if len(starts) > 1:
-        list(_threads().map(judge, starts))  # raises what a thread raised
-    elif starts:
-        judge(0)
-    return figures
+    starts = range(0, n, step) if num_draws >= MIN_DRAWS else range(0)
+    blocks = (_threads().map if len(starts) > 1 else map)(judge, starts)
+
+    def awaited():
+        for _ in blocks:  # raises what a thread raised
+            pass
+        return figures
+
+    return awaited
 
 
 @functools.cache

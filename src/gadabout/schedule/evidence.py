@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from gadabout.diagnostics import independence_efficiency, pareto_k
-from gadabout.diagnostics.summary import rhat_of_halves
+from gadabout.diagnostics.summary import rhat_begun
 from gadabout.proposals import Tails, fitted_tails, fitted_weights, log_radial_density, no_tails
 from gadabout.schedule.choose import score
 
@@ -46,6 +46,20 @@ class Look:
     def score(self) -> float:
         """The worst coordinate's share of independent draws."""
         return score(self.draws)
+
+    def begin(self) -> "Look":
+        """Has R-hat worked out by another core, while all else that is asked is not: it takes longest."""
+        _ = self._rhat
+        return self
+
+    @property
+    def rhat(self) -> float:
+        """The largest of all coordinates."""
+        return float(self._rhat().max())
+
+    @functools.cached_property
+    def _rhat(self) -> Callable[[], np.ndarray]:
+        return rhat_begun(np.moveaxis(self.draws, 0, 1))
 
     @functools.cached_property
     def flat(self) -> Float[np.ndarray, "draws n"]:
@@ -106,7 +120,7 @@ def seen_but_rhat(look: Look) -> dict[str, Any]:
 
 def with_rhat(evidence: Mapping[str, Any], look: Look) -> dict[str, Any]:
     """The evidence with the largest R-hat, and the doubt that it gives cause for."""
-    rhat = float(rhat_of_halves(np.moveaxis(look.draws, 0, 1)).max())
+    rhat = look.rhat
     disagree = [] if rhat <= LARGEST_RHAT else [f"R-hat is {rhat:.2f}"]
     return {**evidence, "rhat": rhat, "doubt": evidence["doubt"] + disagree}
 
@@ -135,14 +149,14 @@ def stretched(look: Look, kept: np.ndarray) -> float:
     Of the chains that are `kept`. What chance alone may do to as many draws as they are worth is left off; 0 where that
     is more than half of a width.
     """
-    n = look.draws.shape[-1]
-    z = look.whitened.reshape(look.draws.shape)[:, kept].reshape(-1, n)
-    dense = len(look.gaussian.factor.covariance_shape()) > 1
-    widths = np.linalg.eigvalsh(np.cov(z.T).reshape(n, n)) if dense else z.var(0)
+    n, dense = look.draws.shape[-1], len(look.gaussian.factor.covariance_shape()) > 1
     share = look.score if kept.all() else score(look.draws[:, kept])
-    chance = np.sqrt((n if dense else 9) / max(len(z) * share, 1.0))  # Marchenko & Pastur's edges, (1 ± chance)²
+    draws = len(look.draws) * np.sum(kept)
+    chance = np.sqrt((n if dense else 9) / max(draws * share, 1.0))  # Marchenko & Pastur's edges, (1 ± chance)²
     if chance >= 0.5:
         return 0.0
+    z = look.whitened.reshape(look.draws.shape)[:, kept].reshape(-1, n)
+    widths = np.linalg.eigvalsh(np.cov(z.T).reshape(n, n)) if dense else z.var(0)
     narrow, wide = np.sqrt(np.maximum([widths.min(), widths.max()], np.finfo(float).tiny))
     return float(max(np.log((1 - chance) / narrow), np.log(wide / (1 + chance)), 0.0))
 

@@ -164,7 +164,7 @@ class Judge(AbstractStage):
     def _seen(self, engine, run, length):
         """The run, and a look at so many iterations."""
         run, draws, stats = engine.look(self.sampler, run, length)
-        return run, Look(draws, stats, engine.fitted(run, self.where), engine.seen_by)
+        return run, Look(draws, stats, engine.fitted(run, self.where), engine.seen_by).begin()
 
     def _led_out(self, engine, run, look, kept):
         """A look after steps that are four times shorter while a chain that is `kept` is slow, else four times longer.
