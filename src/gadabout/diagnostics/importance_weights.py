@@ -62,9 +62,9 @@ def independence_efficiency(log_weights: np.ndarray, values: np.ndarray) -> tupl
     accepted = np.empty_like(inverse)
     accepted[order] = (sums + above * inverse[order]) / sums[-1]
     stay = 2 / accepted - 1
-    deviations = values - values.mean(0)
+    squares = (values - values.mean(0)) ** 2
     worst = 1.0
-    for f in (deviations, deviations**2 - np.mean(deviations**2, 0)):
-        total = np.sum(f**2, 0)
-        worst = min(worst, float(np.min(np.where(total > 0, total, 1) / np.maximum(stay @ f**2, np.finfo(float).tiny))))
+    for squared in (squares, (squares - squares.mean(0)) ** 2):
+        total = np.sum(squared, 0)
+        worst = min(worst, float(np.min(np.where(total > 0, total, 1) / np.maximum(stay @ squared, np.finfo(float).tiny))))
     return float(accepted.mean()), worst

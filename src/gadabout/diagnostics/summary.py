@@ -17,6 +17,7 @@ MOST_IN_ALL = 4_000_000
 """the same of all chains together, of one coordinate"""
 
 _BLOCK = 100_000  # draws that are sorted and transformed at once
+_RANKED = 20_000  # the same where they are only ranked: beside other work, what is larger comes from fresh pages
 _SMALL = 20_000  # draws of which one thread makes as quick work as several
 _THREADS = min(os.cpu_count() or 1, 8)
 
@@ -67,12 +68,12 @@ def rhat(draws: np.ndarray) -> np.ndarray:
 
 def rhat_of_halves(draws: np.ndarray) -> np.ndarray:
     """R-hat as in `judged`: as in `rhat`, and of a single chain that of its two halves."""
-    return rhat_begun(draws)()
+    return _by_coordinate(draws, lambda rows: (rhat_rows(rows),), (np.nan,))[0]
 
 
 def rhat_begun(draws: np.ndarray) -> Callable[[], np.ndarray]:
-    """The same, worked out in other threads from now on; what is returned waits for it."""
-    figures = _begun(draws, lambda rows: (rhat_rows(rows),), (np.nan,))
+    """The same, worked out by other cores from now on; what is returned waits for it."""
+    figures = _begun(draws, lambda rows: (rhat_rows(rows),), (np.nan,), max(1, _THREADS - 1), _RANKED)
     return lambda: figures()[0]
 
 
@@ -90,34 +91,39 @@ def _by_coordinate(
     draws: np.ndarray, function: Callable[[np.ndarray], tuple[np.ndarray, ...]], standing: tuple[float, ...]
 ) -> list[np.ndarray]:
     """Figures of each coordinate, block by block: `standing` where it never moves, NaN where it cannot be judged."""
-    return _begun(draws, function, standing)()
+    return _begun(draws, function, standing, _THREADS, _BLOCK)()
 
 
 def _begun(
-    draws: np.ndarray, function: Callable[[np.ndarray], tuple[np.ndarray, ...]], standing: tuple[float, ...]
+    draws: np.ndarray,
+    function: Callable[[np.ndarray], tuple[np.ndarray, ...]],
+    standing: tuple[float, ...],
+    cores: int,
+    block: int,
 ) -> Callable[[], list[np.ndarray]]:
-    """What waits for these figures; where there are several blocks, they are worked out in other threads meanwhile."""
+    """What waits for these figures; threads on so many cores work them out meanwhile, unless there is little to do."""
     num_chains, num_draws, n = draws.shape
     figures = [np.full(n, np.nan) for _ in standing]
 
-    def judge(start):
-        rows = np.ascontiguousarray(np.moveaxis(draws[:, :, start : start + step], 2, 0), np.float64)
-        usable = np.isfinite(rows).all(axis=(1, 2))
-        moving = usable & (rows.max(axis=(1, 2)) > rows.min(axis=(1, 2)))
-        found = function(rows[moving]) if moving.any() else [np.empty(0)] * len(standing)
-        for figure, value, values in zip(figures, standing, found, strict=True):
-            figure[start : start + step][usable & ~moving] = value
-            figure[start : start + step][moving] = values
+    def judge(starts):
+        for start in starts:
+            rows = np.ascontiguousarray(np.moveaxis(draws[:, :, start : start + step], 2, 0), np.float64)
+            usable = np.isfinite(rows).all(axis=(1, 2))
+            moving = usable & (rows.max(axis=(1, 2)) > rows.min(axis=(1, 2)))
+            found = function(rows[moving]) if moving.any() else [np.empty(0)] * len(standing)
+            for figure, value, values in zip(figures, standing, found, strict=True):
+                figure[start : start + step][usable & ~moving] = value
+                figure[start : start + step][moving] = values
 
-    each = num_chains * num_draws
-    step = max(1, _BLOCK // max(each, 1))
-    if n * each > _SMALL:
-        step = min(step, -(-n // _THREADS))
+    each = max(num_chains * num_draws, 1)
+    small, step = n * each <= _SMALL, max(1, block // each)
+    step = step if small else min(step, -(-n // cores))
     starts = range(0, n, step) if num_draws >= MIN_DRAWS else range(0)
-    blocks = (_threads().map if len(starts) > 1 else map)(judge, starts)
+    shares = [starts[i::cores] for i in range(min(cores, len(starts)))]
+    work = (map if small else _threads().map)(judge, shares)
 
     def awaited():
-        for _ in blocks:  # raises what a thread raised
+        for _ in work:  # raises what a thread raised
             pass
         return figures
 

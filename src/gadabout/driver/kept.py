@@ -28,6 +28,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.core import Tracer
 from jax.experimental.serialize_executable import deserialize_and_load, serialize
 from jax.sharding import Mesh
 from jaxlib.version import __version__ as jaxlib_version
@@ -336,11 +337,16 @@ def _type_of(leaf: Any) -> Any:
 
 
 def form_of(tree: Any) -> Any:
-    """What programs are compiled for: a tree's structure, its arrays' types and devices, all else in it as it is."""
+    """What programs are compiled for: a tree's structure, its arrays' types and places, all else in it as it is.
+
+    An array that may go anywhere has no place, as one of NumPy's.
+    """
     leaves, structure = jax.tree.flatten(tree)
-    more = lambda leaf: (bool(getattr(leaf, "weak_type", False)), getattr(leaf, "sharding", None))
+    here = lambda leaf: isinstance(leaf, jax.Array) and not isinstance(leaf, Tracer)
+    place = lambda leaf: leaf.sharding if here(leaf) and leaf.committed else None
+    more = lambda leaf: (bool(getattr(leaf, "weak_type", False)), place(leaf))
     form = ((leaf.shape, leaf.dtype, *more(leaf)) if hasattr(leaf, "dtype") else (type(leaf), leaf) for leaf in leaves)
-    return structure, tuple(form), jax.config.read("jax_enable_x64")
+    return structure, tuple(form), jax.config.read("jax_enable_x64"), jax.config.jax_default_device
 
 
 def _surroundings() -> bytes:

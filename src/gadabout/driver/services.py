@@ -207,7 +207,7 @@ class Services:
 
         run, dtype = self.gathered(run), jnp.result_type(float)
         positions, learned = self.shaped(loop.handed_on, run, where)
-        more = jax.device_put({name: np.asarray(value, dtype) for name, value in theta.items()})
+        more = {name: np.asarray(value, dtype) for name, value in theta.items()}
         learned = replace(learned, theta={**learned.theta, **more})
         return Warm(run.chain_keys, run.t, positions, learned)
 
@@ -288,7 +288,7 @@ class Services:
 
     def first(self) -> Warm:
         """What the first stage begins with."""
-        return Warm(self.keys.chains, jax.device_put(np.zeros((), np.uint32)), None, self.learned)
+        return Warm(self.keys.chains, np.zeros((), np.uint32), None, self.learned)
 
 
 def round_one(n: int, kind: FactorKind) -> Learned:

@@ -83,11 +83,11 @@ class Chosen(AbstractStage):
 
 def score(draws: np.ndarray) -> float:
     """The worst coordinate's share of independent draws, by its first autocorrelations, of draws (t, chains, n)."""
-    worst = np.inf
-    for values in (draws, (draws - draws.mean((0, 1))) ** 2):
-        centred = values - values.mean((0, 1))
-        variance = np.mean(centred**2, (0, 1))
-        lagged = np.mean(centred[1:] * centred[:-1], (0, 1))
+    worst, centred = np.inf, draws - draws.mean((0, 1))
+    for _ in range(2):
+        squares, lagged = centred**2, np.mean(centred[1:] * centred[:-1], (0, 1))
+        variance = np.mean(squares, (0, 1))
         rho = np.where(variance > 0, lagged / np.where(variance > 0, variance, 1), 1.0)
         worst = min(worst, float(np.min((1 - rho) / (1 + np.clip(rho, -0.9, 1)))))
+        centred = squares - variance
     return worst
