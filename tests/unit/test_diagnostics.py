@@ -204,6 +204,17 @@ def test_blocks_of_coordinates_and_units_change_nothing(monkeypatch):
     np.testing.assert_allclose(ess_table(1e-20 * draws)["square"], whole["square"])
 
 
+@pytest.mark.parametrize("shape", [(4, 50, 3), (16, 50, 100), (1, 30_000, 2), (2, 3, 4)])
+@pytest.mark.parametrize("cores", [1, 2, 8])
+def test_rhat_that_another_core_works_out_is_the_same(monkeypatch, shape, cores):
+    """Little of it and much, in one block and several; of coordinates that stand still or are not finite, too."""
+    draws = autoregressive(shape, rho=0.5)
+    draws[:, :, 1], draws[0, 1, 0] = 3.0, np.nan
+    found = judged(draws).rhat
+    monkeypatch.setattr(summary, "_THREADS", cores)
+    np.testing.assert_array_equal(summary.rhat_begun(draws)(), found)
+
+
 def test_a_single_chain_is_judged_by_its_halves():
     draws = autoregressive((1, 5_000, 2), rho=0.5)
     draws[0, 2_500:, 1] += 1.0

@@ -121,6 +121,15 @@ def test_a_gaussian_that_draws_belie_is_found_out(n, kind, wide):
     assert (found > AGREEMENT) == (wide != 1)
 
 
+def test_of_too_few_draws_no_direction_is_looked_at():
+    """Of 160 draws in 50 dimensions chance alone makes directions wider by (1 + √(50/160))²."""
+    gaussian = gad.proposals.Gaussian(jnp.zeros(50), Cholesky(jnp.eye(50)))
+    z, never = np.random.default_rng(0).normal(size=(10, 16, 50)), lambda *_: pytest.fail("it was asked")
+    assert stretched(Look(9 * z, {}, gaussian, never), np.ones(16, bool)) == 0
+    kept = np.arange(16) < 8
+    assert stretched(Look(np.tile(z, (2, 1, 1)), {}, gaussian, never), kept) == 0
+
+
 def test_a_run_that_learned_a_wrong_gaussian_learns_again():
     """Split HMC about N(0, I) on N(0, 0.1² I), nothing learned before it is looked at."""
     sampler = gad.split_hmc("dense")

@@ -67,6 +67,7 @@ def test_a_blank_has_the_form_of_what_will_come():
     )
     specs = jax.eval_shape(come)
     assert form_of(jax.tree.map(blank, specs)) == form_of(jax.jit(come)())
+    assert form_of(jax.tree.map(blank, jax.jit(come)())) == form_of(jax.tree.map(blank, jax.tree.map(blank, specs)))
 
 
 def test_the_first_programs_of_a_run_are_foreseen(monkeypatch):

@@ -63,16 +63,13 @@ def rhat(draws: np.ndarray) -> np.ndarray:
     than 4 draws, a coordinate that is constant over all chains, and where a draw is not finite.
     """
     draws = check_draws(draws)
-    return rhat_of_halves(draws) if len(draws) > 1 else np.full(draws.shape[2], np.nan)
-
-
-def rhat_of_halves(draws: np.ndarray) -> np.ndarray:
-    """R-hat as in `judged`: as in `rhat`, and of a single chain that of its two halves."""
+    if len(draws) == 1:
+        return np.full(draws.shape[2], np.nan)
     return _by_coordinate(draws, lambda rows: (rhat_rows(rows),), (np.nan,))[0]
 
 
 def rhat_begun(draws: np.ndarray) -> Callable[[], np.ndarray]:
-    """The same, worked out by other cores from now on; what is returned waits for it."""
+    """R-hat as in `judged`, worked out by the other cores from now on; what is returned waits for it."""
     figures = _begun(draws, lambda rows: (rhat_rows(rows),), (np.nan,), max(1, _THREADS - 1), _RANKED)
     return lambda: figures()[0]
 

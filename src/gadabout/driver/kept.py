@@ -28,7 +28,6 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.core import Tracer
 from jax.experimental.serialize_executable import deserialize_and_load, serialize
 from jax.sharding import Mesh
 from jaxlib.version import __version__ as jaxlib_version
@@ -339,14 +338,19 @@ def _type_of(leaf: Any) -> Any:
 def form_of(tree: Any) -> Any:
     """What programs are compiled for: a tree's structure, its arrays' types and places, all else in it as it is.
 
-    An array that may go anywhere has no place, as one of NumPy's.
+    NumPy's arrays lie where JAX puts them.
     """
     leaves, structure = jax.tree.flatten(tree)
-    here = lambda leaf: isinstance(leaf, jax.Array) and not isinstance(leaf, Tracer)
-    place = lambda leaf: leaf.sharding if here(leaf) and leaf.committed else None
-    more = lambda leaf: (bool(getattr(leaf, "weak_type", False)), place(leaf))
+    home = _home(jax.config.jax_default_device)
+    more = lambda leaf: (bool(getattr(leaf, "weak_type", False)), getattr(leaf, "sharding", home))
     form = ((leaf.shape, leaf.dtype, *more(leaf)) if hasattr(leaf, "dtype") else (type(leaf), leaf) for leaf in leaves)
-    return structure, tuple(form), jax.config.read("jax_enable_x64"), jax.config.jax_default_device
+    return structure, tuple(form), jax.config.read("jax_enable_x64")
+
+
+@cache
+def _home(device: Any) -> Any:
+    """Where an array lies that is put nowhere, as long as this is JAX's default device."""
+    return jax.device_put(np.zeros(())).sharding
 
 
 def _surroundings() -> bytes:

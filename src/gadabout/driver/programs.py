@@ -293,7 +293,7 @@ def blank(spec: jax.ShapeDtypeStruct) -> Any:
     if jnp.issubdtype(spec.dtype, jax.dtypes.prng_key):
         data = jax.eval_shape(jax.random.key_data, spec)
         return jax.random.wrap_key_data(jax.device_put(np.zeros(data.shape, data.dtype)))
-    if spec.weak_type:
+    if getattr(spec, "weak_type", False):
         return jnp.broadcast_to(jnp.asarray(np.zeros((), spec.dtype).item()), spec.shape)
     return np.zeros(spec.shape, spec.dtype)
 

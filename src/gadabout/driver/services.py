@@ -288,7 +288,7 @@ class Services:
 
     def first(self) -> Warm:
         """What the first stage begins with."""
-        return Warm(self.keys.chains, np.zeros((), np.uint32), None, self.learned)
+        return Warm(self.keys.chains, jax.device_put(np.zeros((), np.uint32)), None, self.learned)
 
 
 def round_one(n: int, kind: FactorKind) -> Learned:
