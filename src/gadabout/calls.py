@@ -11,8 +11,9 @@ import jax.numpy as jnp
 from jaxtyping import Array
 
 from gadabout.checks import shown
+from gadabout.files import PACKAGE
 
-PACKAGE, LIBRARY = Path(__file__).parent, Path(sysconfig.get_path("stdlib"))
+LIBRARY = Path(sysconfig.get_path("stdlib"))
 """folders of code that is not the user's, beside site-packages"""
 
 

@@ -18,6 +18,8 @@ from typing import Any
 
 import numpy as np
 
+PACKAGE = Path(__file__).parent
+"""the folder of this package"""
 STANDARD_OUTPUT = "-"
 """the name by which JSON goes to standard output"""
 

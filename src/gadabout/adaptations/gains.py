@@ -2,7 +2,6 @@
 
 import warnings
 from collections.abc import Callable
-from pathlib import Path
 
 import equinox as eqx
 import numpy as np
@@ -11,6 +10,7 @@ from jaxtyping import Array, Float
 from gadabout.adaptations.base import setting
 from gadabout.calls import first_line
 from gadabout.checks import check_finite, check_function, check_non_negative, check_positive
+from gadabout.files import PACKAGE
 
 Gain = Callable[[Array], Array]
 """γ as a function of k = 1, 2, …, traced by JAX and called with floats by `check_gains`."""
@@ -18,7 +18,6 @@ Gain = Callable[[Array], Array]
 TAIL = np.exp2(np.arange(20, 41))
 """Where the tail exponent of a callable is fitted: k from 2²⁰ to 2⁴⁰."""
 
-PACKAGE = str(Path(__file__).parents[1])
 
 TOLERANCE = 0.02
 """A fitted exponent this close to a boundary of the conditions is taken to lie on it."""
@@ -85,7 +84,7 @@ def warn_of_violated(argument: str, conditions: dict[str, tuple[bool, str]], how
     violated = [condition for condition, (holds, _) in conditions.items() if not holds]
     for condition in violated:
         message = f"{argument}: {condition} is violated ({how}), so that {conditions[condition][1]}; {remedy}"
-        warnings.warn(message, UserWarning, skip_file_prefixes=(PACKAGE,))  # the line of the user's own file
+        warnings.warn(message, UserWarning, skip_file_prefixes=(str(PACKAGE),))  # the line of the user's own file
     return violated
 
 

@@ -30,6 +30,7 @@ from gadabout.driver import (
     display,
     processes,
 )
+from gadabout.files import PACKAGE
 from gadabout.findings import category
 from gadabout.model import AbstractModel
 from gadabout.sampler import Learned, for_layout
@@ -40,8 +41,6 @@ from gadabout.threefry import key_of
 
 if TYPE_CHECKING:
     import xarray as xr
-
-PACKAGE = str(Path(__file__).parents[1])
 
 
 def carry_out(
@@ -108,7 +107,8 @@ def carry_out(
     if not processes.leads(mesh):
         return tree
     for finding, message in zip(tree.attrs["findings"], tree.attrs["warnings"], strict=True):
-        warnings.warn(message, category(finding["kind"]), skip_file_prefixes=(PACKAGE,))  # the line of the user's file
+        ours = (str(PACKAGE),)  # what is told is the line of the user's file
+        warnings.warn(message, category(finding["kind"]), skip_file_prefixes=ours)
     return tree
 
 

@@ -22,9 +22,9 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from gadabout.benchmarks.kept import Kept
+from gadabout.files import PACKAGE
 
 WANTED, SPARE = 1_000, 1.2
-PACKAGE = Path(__file__).parents[1]
 MOST_DRAWS = 100_000
 """of each chain; who would need more is not run"""
 

@@ -33,10 +33,9 @@ from jax.sharding import Mesh
 from jaxlib.version import __version__ as jaxlib_version
 
 from gadabout.driver.lapack import find_lapack
-from gadabout.files import whole_file
+from gadabout.files import PACKAGE, whole_file
 from gadabout.target import Target
 
-PACKAGE = Path(__file__).parents[1]
 TOLD = frozenset({"builtins", "collections", "equinox", "functools", "gadabout", "jax", "jaxlib", "jaxtyping",
                   "ml_dtypes", "numpy", "operator", "pathlib", "types", "typing"})  # fmt: skip
 """packages whose versions, or files, are a part of each name, or change nothing: what is theirs goes by its own name"""

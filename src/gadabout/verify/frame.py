@@ -12,9 +12,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from gadabout.files import json_value, write_json
+from gadabout.files import PACKAGE, json_value, write_json
 
-PACKAGE = Path(__file__).parents[1]
 FALSE_ALARM = 1e-6
 """the chance that all figures of an item that are random raise one alarm that is false"""
 LEFT_ASIDE = ("cli", "plotting.py", "verify")

@@ -12,12 +12,11 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-import gadabout
 from gadabout.algorithms import RECIPES, default, rwm
 from gadabout.api import sample
+from gadabout.files import PACKAGE
 from gadabout.verify.frame import Figure, Found, Item, Kept
 
-PACKAGE = Path(gadabout.__file__).parent
 SHORTEST, LONGEST = 20, 600
 """characters of a message"""
 FEWEST = 60
