@@ -7,10 +7,11 @@ import time
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 import pytest
 
 import gadabout as gad
-from gadabout.driver import loop, programs
+from gadabout.driver import kept, loop, programs
 from gadabout.driver.programs import Program, blank, form_of, program, ready
 from gadabout.schedule import judge
 from gadabout.target import Target
@@ -68,6 +69,17 @@ def test_a_blank_has_the_form_of_what_will_come():
     specs = jax.eval_shape(come)
     assert form_of(jax.tree.map(blank, specs)) == form_of(jax.jit(come)())
     assert form_of(jax.tree.map(blank, jax.jit(come)())) == form_of(jax.tree.map(blank, jax.tree.map(blank, specs)))
+
+
+@pytest.mark.parametrize("device", [None, "cpu", "second"])
+def test_an_array_of_numpys_has_the_form_of_one_that_is_put_nowhere(device):
+    """Whichever JAX's default is, and where it is asked in something that is traced for the first time."""
+    forms = []
+    with jax.default_device(jax.devices()[1] if device == "second" else device):
+        kept._home.cache_clear()
+        jax.jit(lambda x: forms.append(form_of(np.zeros(3))) or x).lower(1.0)
+        assert forms == [form_of(jnp.zeros(3))]
+    assert (form_of(jnp.zeros(3)) == forms[0]) == (device != "second")
 
 
 def test_the_first_programs_of_a_run_are_foreseen(monkeypatch):

@@ -29,7 +29,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.experimental.serialize_executable import deserialize_and_load, serialize
-from jax.sharding import Mesh
+from jax.sharding import Mesh, SingleDeviceSharding
 from jaxlib.version import __version__ as jaxlib_version
 
 from gadabout.driver.lapack import find_lapack
@@ -348,8 +348,8 @@ def form_of(tree: Any) -> Any:
 
 @cache
 def _home(device: Any) -> Any:
-    """Where an array lies that is put nowhere, as long as this is JAX's default device."""
-    return jax.device_put(np.zeros(())).sharding
+    """Where an array lies that is put nowhere, as long as this is JAX's default device, or its kind."""
+    return SingleDeviceSharding(device if isinstance(device, jax.Device) else jax.local_devices(backend=device)[0])
 
 
 def _surroundings() -> bytes:
