@@ -14,7 +14,7 @@ from gadabout.checks import shown
 from gadabout.files import PACKAGE
 
 LIBRARY = Path(sysconfig.get_path("stdlib"))
-"""folders of code that is not the user's, beside site-packages"""
+"""the folder of Python's own modules"""
 
 
 def check_call(name: str, arguments: str, function: Callable[..., Any], *values: Any) -> None:

@@ -18,7 +18,6 @@ Gain = Callable[[Array], Array]
 TAIL = np.exp2(np.arange(20, 41))
 """Where the tail exponent of a callable is fitted: k from 2²⁰ to 2⁴⁰."""
 
-
 TOLERANCE = 0.02
 """A fitted exponent this close to a boundary of the conditions is taken to lie on it."""
 

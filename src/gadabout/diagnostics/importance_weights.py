@@ -65,8 +65,6 @@ def independence_efficiency(log_weights: np.ndarray, values: np.ndarray) -> tupl
     squares = (values - values.mean(0)) ** 2
     worst = 1.0
     for squared in (squares, (squares - squares.mean(0)) ** 2):
-        total = np.sum(squared, 0)
-        worst = min(
-            worst, float(np.min(np.where(total > 0, total, 1) / np.maximum(stay @ squared, np.finfo(float).tiny)))
-        )
+        total, longer = np.sum(squared, 0), np.maximum(stay @ squared, np.finfo(float).tiny)
+        worst = min(worst, float(np.min(np.where(total > 0, total, 1) / longer)))
     return float(accepted.mean()), worst

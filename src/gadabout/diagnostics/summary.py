@@ -65,13 +65,17 @@ def rhat(draws: np.ndarray) -> np.ndarray:
     draws = check_draws(draws)
     if len(draws) == 1:
         return np.full(draws.shape[2], np.nan)
-    return _by_coordinate(draws, lambda rows: (rhat_rows(rows),), (np.nan,))[0]
+    return _by_coordinate(draws, _rhat_alone, (np.nan,))[0]
 
 
 def rhat_begun(draws: np.ndarray) -> Callable[[], np.ndarray]:
     """R-hat as in `judged`, worked out by the other cores from now on; what is returned waits for it."""
-    figures = _begun(draws, lambda rows: (rhat_rows(rows),), (np.nan,), max(1, _THREADS - 1), _RANKED)
+    figures = _begun(draws, _rhat_alone, (np.nan,), max(1, _THREADS - 1), _RANKED)
     return lambda: figures()[0]
+
+
+def _rhat_alone(rows: np.ndarray) -> tuple[np.ndarray]:
+    return (rhat_rows(rows),)
 
 
 def spread(values: np.ndarray) -> dict[str, float]:

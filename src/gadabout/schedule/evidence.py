@@ -48,7 +48,7 @@ class Look:
         return score(self.draws)
 
     def begin(self) -> "Look":
-        """Has R-hat worked out by another core, while all else that is asked is not: it takes longest."""
+        """Has R-hat, which takes longest, worked out by another core from now on."""
         _ = self._rhat
         return self
 
