@@ -69,8 +69,8 @@ def rhat(draws: np.ndarray) -> np.ndarray:
 
 
 def rhat_begun(draws: np.ndarray) -> Callable[[], np.ndarray]:
-    """R-hat as in `judged`, worked out by the other cores from now on; what is returned waits for it."""
-    figures = _begun(draws, _rhat_alone, (np.nan,), max(1, _THREADS - 1), _RANKED)
+    """R-hat as in `judged`, worked out in other threads from now on; what is returned waits for it."""
+    figures = _begun(draws, _rhat_alone, (np.nan,), _RANKED)
     return lambda: figures()[0]
 
 
@@ -92,36 +92,33 @@ def _by_coordinate(
     draws: np.ndarray, function: Callable[[np.ndarray], tuple[np.ndarray, ...]], standing: tuple[float, ...]
 ) -> list[np.ndarray]:
     """Figures of each coordinate, block by block: `standing` where it never moves, NaN where it cannot be judged."""
-    return _begun(draws, function, standing, _THREADS, _BLOCK)()
+    return _begun(draws, function, standing, _BLOCK)()
 
 
 def _begun(
     draws: np.ndarray,
     function: Callable[[np.ndarray], tuple[np.ndarray, ...]],
     standing: tuple[float, ...],
-    cores: int,
     block: int,
 ) -> Callable[[], list[np.ndarray]]:
-    """What waits for these figures; threads on so many cores work them out meanwhile, unless there is little to do."""
+    """What waits for these figures; threads work them out meanwhile, unless there is little to do."""
     num_chains, num_draws, n = draws.shape
     figures = [np.full(n, np.nan) for _ in standing]
 
-    def judge(starts):
-        for start in starts:
-            rows = np.ascontiguousarray(np.moveaxis(draws[:, :, start : start + step], 2, 0), np.float64)
-            usable = np.isfinite(rows).all(axis=(1, 2))
-            moving = usable & (rows.max(axis=(1, 2)) > rows.min(axis=(1, 2)))
-            found = function(rows[moving]) if moving.any() else [np.empty(0)] * len(standing)
-            for figure, value, values in zip(figures, standing, found, strict=True):
-                figure[start : start + step][usable & ~moving] = value
-                figure[start : start + step][moving] = values
+    def judge(start):
+        rows = np.ascontiguousarray(np.moveaxis(draws[:, :, start : start + step], 2, 0), np.float64)
+        usable = np.isfinite(rows).all(axis=(1, 2))
+        moving = usable & (rows.max(axis=(1, 2)) > rows.min(axis=(1, 2)))
+        found = function(rows[moving]) if moving.any() else [np.empty(0)] * len(standing)
+        for figure, value, values in zip(figures, standing, found, strict=True):
+            figure[start : start + step][usable & ~moving] = value
+            figure[start : start + step][moving] = values
 
     each = max(num_chains * num_draws, 1)
     small, step = n * each <= _SMALL, max(1, block // each)
-    step = step if small else min(step, -(-n // cores))
+    step = step if small else min(step, -(-n // _THREADS))
     starts = range(0, n, step) if num_draws >= MIN_DRAWS else range(0)
-    shares = [starts[i::cores] for i in range(min(cores, len(starts)))]
-    work = (map if small else _threads().map)(judge, shares)
+    work = (map if small else _threads().map)(judge, starts)
 
     def awaited():
         for _ in work:  # raises what a thread raised

@@ -47,10 +47,9 @@ class Look:
         """The worst coordinate's share of independent draws."""
         return score(self.draws)
 
-    def begin(self) -> "Look":
-        """Has R-hat, which takes longest, worked out by another core from now on."""
+    def begin(self) -> None:
+        """Has R-hat, which takes longest, worked out in other threads from now on."""
         _ = self._rhat
-        return self
 
     @property
     def rhat(self) -> float:

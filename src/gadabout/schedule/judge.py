@@ -143,6 +143,7 @@ class Judge(AbstractStage):
         And what is to be told of that.
         """
         run, look = self._seen(engine, run, length)
+        look.begin()
         lost, anew = negligible(look.draws, look.stats["lp"]), {}
         freed = slow(look.stats) & ~lost
         if freed.any():
@@ -164,7 +165,7 @@ class Judge(AbstractStage):
     def _seen(self, engine, run, length):
         """The run, and a look at so many iterations."""
         run, draws, stats = engine.look(self.sampler, run, length)
-        return run, Look(draws, stats, engine.fitted(run, self.where), engine.seen_by).begin()
+        return run, Look(draws, stats, engine.fitted(run, self.where), engine.seen_by)
 
     def _led_out(self, engine, run, look, kept):
         """A look after steps that are four times shorter while a chain that is `kept` is slow, else four times longer.
