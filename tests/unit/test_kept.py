@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 import gadabout as gad
+from gadabout import early
 from gadabout.driver import kept, loop, programs
 from gadabout.driver.engine import Engine
 from gadabout.driver.kept import name_of, recalled
@@ -108,8 +109,8 @@ def test_a_program_that_cannot_be_loaded_is_compiled_anew(folder):
     log_density = lambda x: -jnp.sum(x**2)
     first, torn = drawn(gad.gad_mala(), log_density), []
     for path in folder.iterdir():
-        if len(found := kept.recall(path.name)) == 2:  # a program, and the form of its result
-            torn.append(kept.remember(path.name, (b"torn", found[1])))
+        if len(found := kept.recall(path.name)) == 4:  # a program, and the forms of what it takes and gives
+            torn.append(kept.remember(path.name, (b"torn", *found[1:])))
     assert torn
     np.testing.assert_array_equal(drawn(gad.gad_mala(), log_density), first)
 
@@ -289,7 +290,7 @@ def test_programs_are_kept_where_jax_keeps_its_own(tmp_path, monkeypatch):
     monkeypatch.setattr(kept, "_folder", None)
     assert gad.keep_programs() == kept.Path(jax.config.jax_compilation_cache_dir)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    assert kept.user_folder() == tmp_path / "gadabout" / "programs"
+    assert early.user_folder() == tmp_path / "gadabout" / "programs"
     assert kept.keeps()
     jax.config.update("jax_enable_compilation_cache", False)
     try:

@@ -21,6 +21,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from gadabout import early
 from gadabout.benchmarks.kept import Kept
 from gadabout.files import PACKAGE
 
@@ -111,13 +112,15 @@ def main(asked: str) -> None:
     wanted = json.loads(asked)
     import warnings
 
+    ours = wanted["peer"].startswith("gadabout")
+    if ours:
+        early.begin()  # as the command line does
     from gadabout import keep_programs, targets
     from gadabout.benchmarks.peer_samplers import PEERS
-    from gadabout.benchmarks.peers import OURS
 
     warnings.simplefilter("ignore")
-    if wanted["peer"].startswith(OURS):
-        keep_programs()  # as the command line does
+    if ours:
+        keep_programs()
     with targets.precision(wanted["target"]):
         model, peer = targets.model(wanted["target"], wanted["data_home"]), PEERS[wanted["peer"]]
         run = peer.prepare(model, wanted["chains"], wanted["draws"])

@@ -52,11 +52,12 @@ def resume(
     except (OSError, ValueError) as error:
         raise CliError(str(error)) from error
     jax.config.update("jax_enable_x64", manifest.float_type == "float64")
-    import gadabout
     from gadabout.cli.running import Wanted, ended, keep_programs
-    from gadabout.cli.targets import resolve
 
     keep_programs()
+    import gadabout
+    from gadabout.cli.targets import resolve
+
     origin = manifest.model["origin"]
     name = target or origin.get("target")
     if name is None:

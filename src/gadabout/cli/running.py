@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import typer
 
+from gadabout import early
 from gadabout.cli.destinations import save_json, writing
 from gadabout.cli.errors import FAILED, INTERRUPTED, CliError, one_line
 from gadabout.files import STANDARD_OUTPUT
@@ -25,7 +26,11 @@ class Wanted(NamedTuple):
 
 
 def keep_programs() -> None:
-    """Has compiled programs kept for the commands that come, where there is a folder for them."""
+    """Has compiled programs kept for the commands that come, and begins with what the last one like this asked for.
+
+    Where there is a folder for them.
+    """
+    early.begin()  # before the rest is imported
     import gadabout
 
     with suppress(OSError):

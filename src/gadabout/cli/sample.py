@@ -98,13 +98,14 @@ def sample(
     import jax
 
     jax.config.update("jax_enable_x64", not float32)
-    import gadabout
     from gadabout.cli.running import Wanted, ended, keep_programs
+
+    keep_programs()
+    import gadabout
     from gadabout.cli.sampler_spec import parse_sampler, parse_until
     from gadabout.cli.targets import resolve
     from gadabout.schedule import plan_of
 
-    keep_programs()
     made, rule = parse_sampler(sampler), parse_until(until)
     chains = plan_of(made).num_chains if chains is None else chains
     model, init_per_chain = resolve(target, dim, init, chains, data_home, data)

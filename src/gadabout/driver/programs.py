@@ -127,8 +127,7 @@ class Program:
         name = None
         if kept.keeps():
             name = kept.name_of((self.function, self.donates, self._options), (arguments, named))
-            *arrays, _ = _parted(arguments, named)
-            if name is not None and (load := kept.loaded(name, tuple(arrays))) is not None:
+            if name is not None and (load := kept.loaded(name)) is not None:
                 return load
         return functools.partial(_compile, self.lower(*arguments, **named), name)
 

@@ -7,6 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
@@ -36,7 +37,7 @@ def load(name: str, data_home: Home = None) -> Problem:
     signed = np.column_stack([inputs, np.ones(len(inputs))]) * (2.0 * labels - 1.0)[:, None]
     columns = None if regression.columns is None else [*regression.columns(data_home), "intercept"]
     return Problem(
-        name, regression.description, signed.shape[1], logistic_log_density, jnp.asarray(signed), columns=columns
+        name, regression.description, signed.shape[1], logistic_log_density, jax.device_put(signed), columns=columns
     )
 
 
