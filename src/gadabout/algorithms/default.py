@@ -1,5 +1,6 @@
 """The plan that starts anywhere: descend to the typical set, fit a Gaussian quickly, choose the move by evidence."""
 
+from collections.abc import Callable
 from typing import Literal
 
 from gadabout.algorithms.local_global import local_global
@@ -53,3 +54,7 @@ def default(
         Chosen((Draw(sturdy), Draw(plain), Draw(local), Draw(independence), Draw(simple), Draw(often))),
     )
     return Plan(stages, "default", num_chains=16)
+
+
+PLANS: dict[str, Callable[..., Plan]] = {"default": default}
+"""The plans that choose for themselves, by the names that the command line knows them by, accepted as samplers are."""

@@ -3,6 +3,7 @@
 import functools
 import inspect
 from collections.abc import Callable
+from importlib import import_module
 from typing import Any
 
 import jax
@@ -45,6 +46,7 @@ def call_of(sampler: Any) -> dict[str, Any] | None:
 def rebuilt(call: Any) -> Any:
     """The sampler, or plan, that `call_of` told of; raises ValueError for what no recipe of this version takes."""
     if isinstance(call, dict):
+        import_module("gadabout.algorithms.tables")  # each recipe is known once it is imported
         if call.get("recipe") not in _MADE:
             raise ValueError(f"no recipe is called {call.get('recipe')!r}")
         args, kwargs = [rebuilt(part) for part in call["args"]], call["kwargs"]

@@ -24,6 +24,7 @@ from typing import Any
 from gadabout import early
 from gadabout.benchmarks.kept import Kept
 from gadabout.files import PACKAGE
+from gadabout.garbage import uncollected
 
 WANTED, SPARE = 1_000, 1.2
 MOST_DRAWS = 100_000
@@ -115,11 +116,14 @@ def main(asked: str) -> None:
     ours = wanted["peer"].startswith("gadabout")
     if ours:
         early.begin()  # as the command line does
-    from gadabout import keep_programs, targets
-    from gadabout.benchmarks.peer_samplers import PEERS
+    with uncollected():
+        from gadabout import targets
+        from gadabout.benchmarks.peer_samplers import PEERS
 
     warnings.simplefilter("ignore")
     if ours:
+        from gadabout import default, keep_programs, sample  # noqa: F401  (whose modules `prepare` asks for)
+
         keep_programs()
     with targets.precision(wanted["target"]):
         model, peer = targets.model(wanted["target"], wanted["data_home"]), PEERS[wanted["peer"]]

@@ -1,6 +1,9 @@
 """`gad-mala:variant=exact,factor=diagonal` as a sampler, and `ess=1000,rhat=1.01` as a rule that ends a run."""
 
-from gadabout.algorithms import PLANS, PYTHON_RECIPES, RECIPES
+from collections.abc import Callable
+from typing import Any
+
+from gadabout.algorithms import PLANS
 from gadabout.cli.errors import CliError, did_you_mean
 from gadabout.cli.settings import read_settings
 from gadabout.driver import Until
@@ -15,19 +18,26 @@ def parse_sampler(spec: str) -> Sampler | Plan:
     """
     written, colon, rest = spec.partition(":")
     name = written.strip().lower().replace("_", "-")
+    recipe = PLANS.get(name) or _recipe(written, name)
+    example = f"{name}:setting=value,setting=value"
+    settings = read_settings(f"--sampler {name}", recipe, rest, example) if colon else {}
+    try:
+        return recipe(**settings)
+    except (ValueError, TypeError) as error:
+        raise CliError(f"--sampler {name}: {error}") from error
+
+
+def _recipe(written: str, name: str) -> Callable[..., Any]:
+    """The recipe of a name that somebody wrote; all of them are imported."""
+    from gadabout.algorithms import PYTHON_RECIPES, RECIPES
+
     if name in PYTHON_RECIPES:
         raise CliError(
             f"--sampler: {written!r} is made of your own objects, which a command cannot name; use it from Python"
         )
-    offered = PLANS | RECIPES
-    if name not in offered:
-        raise CliError(f"--sampler: no sampler is called {written!r}; {did_you_mean(name, offered)}")
-    example = f"{name}:setting=value,setting=value"
-    settings = read_settings(f"--sampler {name}", offered[name], rest, example) if colon else {}
-    try:
-        return offered[name](**settings)
-    except (ValueError, TypeError) as error:
-        raise CliError(f"--sampler {name}: {error}") from error
+    if name not in RECIPES:
+        raise CliError(f"--sampler: no sampler is called {written!r}; {did_you_mean(name, PLANS | RECIPES)}")
+    return RECIPES[name]
 
 
 def parse_until(spec: str | None) -> Until | None:

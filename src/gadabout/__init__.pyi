@@ -1,8 +1,6 @@
-"""The public names, which `import gadabout` offers and imports once one of them is asked for."""
-
-from gadabout import adaptations, factors, finite, kernels, minibatch, models, monte_carlo, proposals
-from gadabout.adaptations import AbstractAdaptation
-from gadabout.algorithms import (
+from . import adaptations, factors, finite, kernels, minibatch, models, monte_carlo, proposals
+from .adaptations import AbstractAdaptation
+from .algorithms import (
     am,
     barker,
     block,
@@ -33,20 +31,23 @@ from gadabout.algorithms import (
     split_hmc,
     ula,
 )
-from gadabout.api import RunStopped, from_blackjax, posterior_predictive, predictive, resume, sample, to_blackjax
-from gadabout.diagnostics import diagnose
-from gadabout.driver import CheckpointError, Until, keep_programs
-from gadabout.factors import AbstractFactor
-from gadabout.findings import DiagnosticWarning
-from gadabout.kernels import AbstractKernel
-from gadabout.minibatch import Minibatches
-from gadabout.model import AbstractModel, Model
-from gadabout.proposals import AbstractDistribution, AbstractProposal, AbstractReparametrised
-from gadabout.reporting import report
-from gadabout.sampler import Sampler
-from gadabout.schedule import Plan
-from gadabout.store import StoreError
-from gadabout.target import Point, Target
+from .api import RunStopped, from_blackjax, posterior_predictive, predictive, resume, to_blackjax
+from .api.sample import sample
+from .diagnostics import diagnose
+from .driver import CheckpointError, Until, keep_programs
+from .factors import AbstractFactor
+from .findings import DiagnosticWarning
+from .kernels import AbstractKernel
+from .minibatch import Minibatches
+from .model import AbstractModel, Model
+from .proposals import AbstractDistribution, AbstractProposal, AbstractReparametrised
+from .reporting import report
+from .sampler import Sampler
+from .schedule import Plan
+from .store import StoreError
+from .target import Point, Target
+
+__version__: str
 
 __all__ = [
     "AbstractAdaptation",
