@@ -2,6 +2,8 @@
 
 import inspect
 import json
+import subprocess
+import sys
 import typing
 from pathlib import Path
 
@@ -53,6 +55,24 @@ def test_no_two_names_differ_by_a_capital_letter_only():
 def test_all_that_is_listed_is_there(room):
     module = getattr(gad, room)
     assert all(hasattr(module, name) for name in getattr(module, "__all__", ()))
+
+
+def test_a_recipe_imports_what_it_needs_and_a_function_is_not_the_module_of_its_name():
+    """The default has nothing of the methods it does not use; `gad_mala` is a file, and the recipe in it."""
+    code = (
+        "import sys, gadabout as gad; from gadabout import algorithms\n"
+        "gad.default(), gad.sample\n"
+        "print(*sorted({each.rpartition('.')[2] for each in sys.modules if each.startswith('gadabout.')}))\n"
+        "import gadabout.algorithms.gad_mala, gadabout.api.sample\n"
+        "print(callable(algorithms.gad_mala), callable(gad.sample), sorted(algorithms.RECIPES) != [])\n"
+        "from gadabout import *\n"
+        "print(callable(mala), callable(sample), gad.targets.__name__)"
+    )
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.splitlines()
+    imported = set(out[0].split())
+    assert {"default", "split_hmc", "nuts", "sample"} <= imported
+    assert not imported & {"gibbs", "haario", "fisher", "flow", "stochastic_gradient", "monte_carlo", "smc", "tables"}
+    assert out[1:] == ["True True True", "True True gadabout.targets"]
 
 
 if __name__ == "__main__":

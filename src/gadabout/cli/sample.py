@@ -9,6 +9,7 @@ import typer
 
 from gadabout.cli.counts import whole
 from gadabout.cli.destinations import check_destinations
+from gadabout.garbage import uncollected
 
 
 class Adapt(StrEnum):
@@ -101,10 +102,11 @@ def sample(
     from gadabout.cli.running import Wanted, ended, keep_programs
 
     keep_programs()
-    import gadabout
-    from gadabout.cli.sampler_spec import parse_sampler, parse_until
-    from gadabout.cli.targets import resolve
-    from gadabout.schedule import plan_of
+    with uncollected():
+        import gadabout
+        from gadabout.cli.sampler_spec import parse_sampler, parse_until
+        from gadabout.cli.targets import resolve
+        from gadabout.schedule import plan_of
 
     made, rule = parse_sampler(sampler), parse_until(until)
     chains = plan_of(made).num_chains if chains is None else chains
