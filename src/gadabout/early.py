@@ -1,9 +1,9 @@
 """What a command ran the last time is loaded while Python imports all that runs it.
 
-XLA takes 0.4 seconds of a processor to load the programs of a run; Python takes longer than that to import what runs
-them, and keeps one core busy. So a command begins with the programs that it asked for when it ran last, whatever the
-numbers among its arguments were, and what asks for one by its name finds it. This module imports nothing that takes a
-while, not even of this package.
+XLA takes a quarter of a second of a processor to load the programs of a run; Python takes longer than that to import
+what runs them, and keeps one core busy. So a command begins with the programs that it asked for when it ran last,
+whatever the numbers among its arguments were, and what asks for one by its name finds it. This module imports nothing
+that takes a while.
 """
 
 import atexit
@@ -64,8 +64,11 @@ def command(words: Iterable[str]) -> str:
 
 
 def begun(name: str) -> Future | None:
-    """The program that is kept under a name, where it was begun with; it is handed out once."""
-    if name not in _asked:
+    """The program that is kept under a name, where it was begun with; it is handed out once.
+
+    The name goes on the list of what the command asked for.
+    """
+    if len(_asked) < MOST and name not in _asked:
         _asked.append(name)
     return _begun.pop(name, None)
 
@@ -85,7 +88,7 @@ def _note(told: Path) -> None:
     """Writes down what was asked for, if it is not what is there."""
     from gadabout.files import whole_file
 
-    text = "\n".join(_asked[:MOST])
+    text = "\n".join(_asked)
     with suppress(OSError):
         if text and not (told.exists() and told.read_text() == text):
             with whole_file(told, lasting=False) as partial:

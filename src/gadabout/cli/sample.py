@@ -96,7 +96,8 @@ def sample(
     Without arguments it samples the posterior of a logistic regression on data that scikit-learn carries.
     """
     check_destinations(out, plot, json_file)
-    import jax
+    with uncollected():
+        import jax
 
     jax.config.update("jax_enable_x64", not float32)
     from gadabout.cli.running import Wanted, ended, keep_programs

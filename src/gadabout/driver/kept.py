@@ -127,7 +127,7 @@ def keep(name: str, lowered: jax.stages.Lowered, form: Callable[[], Any]) -> Non
             told = form()
             given = tuple(leaf if leaf is ... else None for leaf in jax.tree.leaves(told))
             remember(name, (program, taken.unflatten([...] * taken.num_leaves), given, pickle.dumps(told)))
-            early.begun(name)
+            early.begun(name)  # for the next command's list
 
 
 def _forget_places(lowered: jax.stages.Lowered) -> None:
