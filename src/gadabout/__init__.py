@@ -13,7 +13,7 @@ from typing import Any
 import lazy_loader
 
 __version__ = version("gadabout")
-_public, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+_public, _, __all__ = lazy_loader.attach_stub(__name__, __file__)
 
 
 def __getattr__(name: str) -> Any:
@@ -27,3 +27,7 @@ def __getattr__(name: str) -> Any:
     if not name.startswith("__") and find_spec(f"gadabout.{name}") is not None:
         return import_module(f"gadabout.{name}")
     raise AttributeError(f"module 'gadabout' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return [*globals(), *__all__]

@@ -16,6 +16,7 @@ import zlib
 from collections.abc import Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -40,12 +41,12 @@ def user_folder() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "gadabout" / "programs"
 
 
+@cache
 def begin() -> None:
     """Loads, in threads, what the same command asked for the last time, and notes at the end what it asked for now.
 
-    JAX has its devices from then on, and LAPACK is not looked for: what runs a program has to.
+    Once in a process. JAX has its devices from then on, and LAPACK is not looked for: what runs a program has to.
     """
-
     with uncollected():
         import jax  # noqa: F401  (what is imported stays)
     programs = folder_of() / "gadabout"
@@ -73,13 +74,19 @@ def begun(name: str) -> Future | None:
     return _begun.pop(name, None)
 
 
+def read(path: Path) -> Any:
+    """What a file holds that is kept, whose last use is now; raises whatever the disk, zlib and pickle say of it."""
+    kept = pickle.loads(zlib.decompress(path.read_bytes()))
+    os.utime(path)
+    return kept
+
+
 def executable(path: Path) -> tuple[Any, bytes]:
     """A program that was kept, and the form of its results as it was written down."""
     import jax
     from jax.experimental.serialize_executable import deserialize_and_load
 
-    program, taken, given, form = pickle.loads(zlib.decompress(path.read_bytes()))
-    os.utime(path)
+    program, taken, given, form = read(path)
     trees = jax.tree.structure(taken), jax.tree.structure(given)
     return deserialize_and_load(program, *trees, execution_devices=jax.devices()[:1]), form
 

@@ -4,14 +4,8 @@ import json
 import os
 import subprocess
 import sys
-from concurrent.futures import Future
 
-import jax.numpy as jnp
-import numpy as np
-
-import gadabout as gad
 from gadabout import early
-from gadabout.driver import kept, programs
 
 COMMAND = """
 import hashlib, json, sys
@@ -54,39 +48,20 @@ def test_commands_that_differ_in_numbers_alone_have_one_list():
     assert early.command(["a", "b"]) != early.command(["ab"])
 
 
-def test_a_program_that_could_not_be_begun_with_is_compiled_anew(tmp_path, monkeypatch):
-    monkeypatch.setattr(kept, "_folder", None)
-    gad.keep_programs(tmp_path)
-
-    def drawn():
-        programs.forget()
-        settings = {"num_warmup": 40, "num_draws": 60, "progress": False}
-        return gad.sample(lambda x: -jnp.sum(x**4), jnp.zeros(3), sampler=gad.gad_mala(), **settings)["posterior"]["x"]
-
-    first, asked = drawn().values, []
-
-    def failed(name):
-        asked.append(name)
-        future = Future()
-        future.set_exception(OSError("no such file"))
-        return future
-
-    monkeypatch.setattr(early, "begun", failed)
-    np.testing.assert_array_equal(drawn().values, first)
-    assert asked
-    programs.forget()
-
-
 def test_lists_that_name_what_is_not_there_are_of_no_harm(tmp_path, monkeypatch):
     monkeypatch.setattr(early, "_begun", {})
     monkeypatch.setattr(early, "_asked", [])
     monkeypatch.setattr(early.atexit, "register", lambda *told: None)
     monkeypatch.setattr(early, "folder_of", lambda: tmp_path)
     (tmp_path / "gadabout").mkdir()
+    early.begin.cache_clear()
     early.begin()
     assert not early._begun
     told = tmp_path / "gadabout" / early.command(sys.argv)
     told.write_text("a-program-that-went\n")
+    early.begin()  # once in a process
+    assert not early._begun
+    early.begin.cache_clear()
     early.begin()
     future = early.begun("a-program-that-went")
     assert future is not None
@@ -96,3 +71,4 @@ def test_lists_that_name_what_is_not_there_are_of_no_harm(tmp_path, monkeypatch)
     early.begun("another")
     early._note(told)
     assert told.read_text().split() == ["a-program-that-went", "another"]
+    early.begin.cache_clear()

@@ -6,6 +6,7 @@ Another process is played by this one once it has forgotten all programs, but wh
 import os
 import subprocess
 import sys
+from concurrent.futures import Future
 from contextlib import nullcontext
 
 import equinox as eqx
@@ -113,6 +114,21 @@ def test_a_program_that_cannot_be_loaded_is_compiled_anew(folder):
             torn.append(kept.remember(path.name, (b"torn", *found[1:])))
     assert torn
     np.testing.assert_array_equal(drawn(gad.gad_mala(), log_density), first)
+
+
+def test_a_program_that_could_not_be_begun_with_is_compiled_anew(folder, monkeypatch):
+    log_density = lambda x: -jnp.sum(x**2)
+    first, asked = drawn(gad.gad_mala(), log_density), []
+
+    def failed(name):
+        asked.append(name)
+        future = Future()
+        future.set_exception(OSError("no such file"))
+        return future
+
+    monkeypatch.setattr(early, "begun", failed)
+    np.testing.assert_array_equal(drawn(gad.gad_mala(), log_density), first)
+    assert asked
 
 
 def test_what_is_kept_here_is_not_written_by_jax_too(folder, monkeypatch):

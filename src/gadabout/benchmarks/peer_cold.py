@@ -22,6 +22,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from gadabout import early
+from gadabout.benchmarks import OURS
 from gadabout.benchmarks.kept import Kept
 from gadabout.files import PACKAGE
 from gadabout.garbage import uncollected
@@ -113,7 +114,7 @@ def main(asked: str) -> None:
     wanted = json.loads(asked)
     import warnings
 
-    ours = wanted["peer"].startswith("gadabout")
+    ours = wanted["peer"].startswith(OURS)
     if ours:
         early.begin()  # as the command line does
     with uncollected():

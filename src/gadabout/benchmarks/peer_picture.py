@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from gadabout.benchmarks.peers import OURS
+from gadabout.benchmarks import OURS
 from gadabout.plotting import CHAIN_COLOURS, MUTED, SECOND, canvas, heading, save, tidy
 
 COLUMNS, WIDTH, HEIGHT = 4, 2.4, 2.2

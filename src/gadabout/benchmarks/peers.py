@@ -25,6 +25,7 @@ import jax
 import numpy as np
 
 from gadabout import targets
+from gadabout.benchmarks import OURS
 from gadabout.benchmarks.kept import Kept
 from gadabout.benchmarks.peer_samplers import PEERS
 from gadabout.benchmarks.samplers import quality
@@ -33,7 +34,6 @@ from gadabout.model import AbstractModel
 from gadabout.targets import wild
 
 TARGETS = ("neal", "caravan", "heart", "australian", "german", "ripley", "pima")
-OURS = "gadabout"
 MOST_ERRORS = 5
 """combined standard errors by which a mean or a variance may miss its true value"""
 AIM = 5_657.0

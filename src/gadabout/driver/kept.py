@@ -202,13 +202,9 @@ def _edition(folder: Path | None) -> str:
 def recall(name: str) -> Any:
     """What is kept under a name; None where nothing is, or nothing that can be read."""
     assert _folder is not None
-    path = _folder / name
-    try:
-        kept = pickle.loads(zlib.decompress(path.read_bytes()))
-        os.utime(path)
-    except Exception:
-        return None
-    return kept
+    with suppress(Exception):
+        return early.read(_folder / name)
+    return None
 
 
 def remember[T](name: str, value: T) -> T:
