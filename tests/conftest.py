@@ -8,7 +8,6 @@ from pathlib import Path
 import jax
 import pytest
 
-from gadabout.driver import kept
 from gadabout.driver.programs import forget
 
 jax.config.update("jax_enable_x64", True)
@@ -34,6 +33,23 @@ def pytest_configure(config):
     jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
 
 
+COMPILATION = "/jax/core/compile/backend_compile_duration"
+
+
+@pytest.fixture
+def compilations():
+    """A list that has an entry for each program that was compiled, or read from a cache of files."""
+    events = []
+
+    def listen(name, seconds, **more):
+        if name == COMPILATION:
+            events.append(more)
+
+    jax.monitoring.register_event_duration_secs_listener(listen)
+    yield events
+    jax.monitoring.unregister_event_duration_listener(listen)
+
+
 SHARED = Path(__file__).parents[2] / "shared" / "data"
 
 
@@ -47,7 +63,7 @@ def data_home() -> Path:
 
 
 QUICK = ("unit", "laws")
-OPTIMISED = ("test_invariance", "test_bench", "test_devices", "test_halving")
+OPTIMISED = ("test_invariance", "test_bench", "test_devices")
 
 
 @pytest.fixture(autouse=True)
@@ -60,13 +76,6 @@ def quick_to_compile(request):
     jax.config.update("jax_disable_most_optimizations", quick)
     yield
     jax.config.update("jax_disable_most_optimizations", False)
-
-
-@pytest.fixture(autouse=True)
-def _nothing_kept():
-    """Commands that are run in this process have programs kept, which know nothing of bugs that a test plants."""
-    yield
-    kept._folder = None
 
 
 MAPPINGS = Path("/proc/self/maps")

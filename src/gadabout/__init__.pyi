@@ -33,8 +33,9 @@ from .algorithms import (
 )
 from .api import RunStopped, from_blackjax, posterior_predictive, predictive, resume, to_blackjax
 from .api.sample import sample
+from .cache import keep_programs
 from .diagnostics import diagnose
-from .driver import CheckpointError, Until, keep_programs
+from .driver import CheckpointError, Until
 from .factors import AbstractFactor
 from .findings import DiagnosticWarning
 from .kernels import AbstractKernel

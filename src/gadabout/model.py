@@ -15,6 +15,7 @@ from jaxtyping import Array, Float, Key, PyTree
 
 from gadabout.calls import called
 from gadabout.checks import check_function
+from gadabout.executables import edition, traced_as
 from gadabout.layout import Layout, in_order, layout_of, shapes_of
 from gadabout.named import by_name, check_names, checked_coords, checked_data, checked_dims
 from gadabout.precision import whole_products
@@ -38,6 +39,8 @@ class AbstractModel(ABC):
     dims: Mapping[str, Sequence[str]]
     coords: Mapping[str, Any]
     observed: Mapping[str, Any]
+    _traced: dict[Any, tuple[Any, int]] | None = None
+    """what functions of positions return, and their editions, since the model was laid out"""
 
     @property
     @abstractmethod
@@ -58,16 +61,19 @@ class AbstractModel(ABC):
         return layout_of(position, argument)
 
     def laid_out(self, layout: Layout) -> Self:
-        """The model for positions of a layout; raises ValueError where it has another one."""
+        """The model for positions of a layout; raises ValueError where it has another one.
+
+        Functions of positions are traced anew for it: what they read may be something else than in an earlier run.
+        """
         if self.layout is not None:
             if (self.layout.names, self.layout.shapes) != (layout.names, layout.shapes):
                 raise ValueError(
                     f"init has the leaves {_leaves(layout)}, the model {_leaves(self.layout)}; start with a position "
                     "like the model's own"
                 )
-            return self
+            layout = self.layout
         model = copy(self)
-        model.layout = layout
+        model.layout, model._traced = layout, {}
         return model
 
     def start(self, key: Key[Array, ""]) -> PyTree:
@@ -79,9 +85,27 @@ class AbstractModel(ABC):
         assert self.layout is not None
         return self.layout.variables(x)
 
+    def each(self, name: str, function: Any, data: PyTree, x: Any, *keys: Any) -> PyTree:
+        """A function of (position, data), or (key, position, data), of every flat position; leading axes stay in front.
+
+        It is called by `name`, traced anew once for a model that was laid out, and compiled anew if it is not what it
+        was. Dicts keep the order in which they were written.
+        """
+        assert self.layout is not None, "models are laid out before they are run"
+        x, known = jnp.asarray(x), {} if self._traced is None else self._traced
+        if (name, x.dtype) not in known:
+            known[name, x.dtype] = _traced_anew(function, data, self.layout, x, keys)
+        like, edition = known[name, x.dtype]
+        return in_order(like, _each(function, data, self.layout, edition, x, *keys))
+
     def outputs(self, x: Any) -> dict[str, dict[str, Any]]:
         """More groups of the result, such as `log_likelihood`, from flat positions (..., n)."""
         return {}
+
+    @property
+    def plain(self) -> bool:
+        """Whether its variables are the numbers of the flat position, and nothing else is computed from them."""
+        return False
 
     @property
     def predicts(self) -> bool:
@@ -159,7 +183,6 @@ class Model(AbstractModel):
         self.dims, self.coords = checked_dims(dims), checked_coords(coords)
         self.observed = by_name("observed", observed)
         self.transforms = transforms_of(transforms)
-        self._written: dict[str, PyTree] = {}
         self._start, self._log_likelihood, self._outputs, self._predict = start, log_likelihood, outputs, predict
         if position is None and start is not None:
             position = called("start", "of a key", lambda key: shapes_of(start, key), jax.random.key(0))
@@ -174,7 +197,6 @@ class Model(AbstractModel):
 
     def laid_out(self, layout):
         model = super().laid_out(replace(layout, transforms=self.transforms))
-        model._written = {}
         one = jax.ShapeDtypeStruct((1, layout.dim), jnp.result_type(float))
         constrained, more = jax.eval_shape(model.constrain, one), jax.eval_shape(model.outputs, one)
         groups = {"posterior": constrained, "log_likelihood": more.get("log_likelihood"), "more": more.get("posterior")}
@@ -203,6 +225,10 @@ class Model(AbstractModel):
         return groups
 
     @property
+    def plain(self):
+        return not self.transforms and self._log_likelihood is None and self._outputs is None
+
+    @property
     def predicts(self):
         return self._predict is not None
 
@@ -212,17 +238,9 @@ class Model(AbstractModel):
         values = self._each("predict", self._predict, x, keys)
         return values if isinstance(values, dict) else {"y": values}
 
-    def _each(self, name: str, function: Any, x: Any, keys: Any = None) -> PyTree:
-        """A function of every position, whose dicts keep the order in which they were written."""
-        x, own = jnp.asarray(x), () if keys is None else (keys,)
-        assert self.layout is not None, "models are laid out before they are run"
-        if name not in self._written:
-            arguments = jax.ShapeDtypeStruct(x.shape[-1:], x.dtype), *(jax.random.key(0) for _ in own)
-            layout, data = self.layout, self.data
-            one = lambda row, *key: _called(name, function, *key, layout.unravel(row), data)
-            self._written[name] = shapes_of(one, *arguments)
-        values = each(Partial(_called, name, function), self.data, self.layout, x, *own)
-        return in_order(self._written[name], values)
+    def _each(self, name: str, function: Any, x: Any, *keys: Any) -> PyTree:
+        """A function of the user's of every position."""
+        return self.each(name, Partial(_called, name, function), self.data, x, *keys)
 
 
 def _arrays(position: PyTree) -> PyTree:
@@ -246,10 +264,24 @@ def _called(name: str, function: Callable, *arguments: Any) -> PyTree:
     return called(name, f"({', '.join(words)})" if words[1:] else "of a position", function, *key, position, *own)
 
 
+def _traced_anew(function: Any, data: PyTree, layout: Layout, x: Array, keys: tuple) -> tuple[Any, int]:
+    """The names of what a function returns, if it is a dict, in the order in which they were written; its edition."""
+    written: list[PyTree] = []
+
+    def one(function, data, layout, row, *key):
+        written.append(function(*key, layout.unravel(row), data))
+        return written[-1]
+
+    row, key = jax.ShapeDtypeStruct(x.shape[-1:], x.dtype), [jax.ShapeDtypeStruct((), key.dtype) for key in keys]
+    found = edition(one, function, data, layout, row, *key)
+    return dict.fromkeys(written[-1]) if type(written[-1]) is dict else None, found
+
+
 @eqx.filter_jit
 @whole_products()
-def each(function: Any, data: PyTree, layout: Layout, x: Float[Array, "*draws n"], *keys: Any) -> PyTree:
-    """A function of (position, data), or (key, position, data), of every flat position; leading axes stay in front."""
+def _each(function: Any, data: PyTree, layout: Layout, edition: int, x: Float[Array, "*draws n"], *keys: Any) -> PyTree:
+    """A function of an edition, of every flat position."""
     one = lambda row, *key: function(*key, layout.unravel(row), data)
-    values = jax.vmap(one)(x.reshape(-1, x.shape[-1]), *(key.reshape(-1) for key in keys))
+    with traced_as(edition):
+        values = jax.vmap(one)(x.reshape(-1, x.shape[-1]), *(key.reshape(-1) for key in keys))
     return jax.tree.map(lambda leaf: leaf.reshape(*x.shape[:-1], *leaf.shape[1:]), values)

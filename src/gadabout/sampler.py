@@ -191,25 +191,6 @@ class Sampler(eqx.Module):
             kernel, memory, chains = _where_adapting(adapt, update, (kernel, memory, chains))
         return State(kernel, memory, chains), record
 
-    def run(
-        self, keys: Key[Array, "chains block"], state: State, target: Target, count: Array, pool: Pool = ALONE
-    ) -> tuple[State, Float[Array, "block chains n"], dict[str, Array]]:
-        """`count` of a block's iterations with θ standing still: the state, and positions and statistics of the block.
-
-        Arrays have the shape (block, num_chains, ...); rows from `count` on mean nothing.
-        """
-        kernel = state.kernel
-        num_chains, block = keys.shape
-
-        def ahead(keys, before):
-            after, (states, infos) = kernel.run(keys, before, target, count)
-            return after, jax.vmap(kernel.position)(states), infos.record
-
-        chains, *rest = pool.each(ahead, keys, state.chains)
-        positions, record = jax.tree.map(lambda rows: jnp.moveaxis(rows, 1, 0), tuple(rest))
-        record.setdefault("gradient_evaluations", jnp.full((block, num_chains), kernel.gradient_evaluations(False)))
-        return State(kernel, state.memory, chains), positions, record
-
     def end_window(self, state: State, ending: PyTree) -> State:
         """The state where windows of the adaptation end, of those of its parts that `ending` says."""
         kernel, memory, chains = self.adaptation.end(state.memory, state.kernel, state.chains, ending)

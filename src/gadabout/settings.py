@@ -22,9 +22,13 @@ def settings_of(sampler: Any) -> dict[str, Any]:
     """All settings by their path, such as `adaptation.target_acceptance`: numbers, words, lists of them, and None.
 
     `kernel` leads to what the kernel is built from, where None stands for a default that depends on n. A path that
-    leads to several settings has the name of their class as its value.
+    leads to several settings has the name of their class as its value. Those of stages begin with their classes.
     """
     found: dict[str, Any] = {}
+    if isinstance(sampler, tuple):
+        for stage in sampler:
+            _collect(type(stage).__name__, stage, found)
+        return found
     _collect("kernel", sampler.make_kernel, found)
     _collect("adaptation", sampler.adaptation, found)
     return found

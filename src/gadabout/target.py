@@ -1,6 +1,9 @@
 """The target distribution: the only place that calls the user's log density."""
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import equinox as eqx
@@ -9,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, PyTree
 
+from gadabout.executables import edition, new_edition, traced_as
 from gadabout.layout import Layout
 from gadabout.precision import whole_products
 
@@ -42,25 +46,28 @@ class Target(eqx.Module):
 
     Where the layout has transforms, it is that of the user's position plus the logarithm of their Jacobian.
 
-    Data are an argument and never a closure, so that other data of the same shape compile nothing anew. The function
-    is traced once for all who call it with the same shapes.
+    Data are an argument and never a closure, so that other data of the same shape compile nothing anew. With an
+    `edition` (see `fresh`) the function is traced once for all who call it with the same shapes.
 
     Args:
         function: the log density of the user's position, or of (position, data) where `data` is not None.
         data: a pytree of arrays.
         layout: what the flat vector stands for; None where the position is the vector itself.
         num_rows: rows whose log likelihoods the log density sums, where it is estimated from batches of them; else 1.
+        edition: a number of what the function computes, by which compiled programs know it beside its identity.
     """
 
     function: Callable[..., Any]
     data: PyTree = None
     layout: Layout | None = None
     num_rows: Any = 1.0
+    edition: int | None = eqx.field(static=True, default=None)
 
     def log_density(self, x: Float[Array, " n"]) -> Float[Array, ""]:
         """log π(x), a scalar; raises LogDensityError while tracing where the user's function returns anything else."""
-        with whole_products():
-            value = _call(self.function, self.layout, x, self.data)
+        call = _call if self.edition is None else _called_once
+        with whole_products(), traced_as(self.edition):
+            value = call(self.function, self.layout, x, self.data)
         check_scalar("logdensity", value)
         value = jnp.asarray(value).astype(x.dtype)
         return value if self.layout is None or not self.layout.transforms else value + self.layout.log_jacobian(x)
@@ -75,12 +82,12 @@ class Target(eqx.Module):
 
     def with_data(self, data: PyTree) -> "Target":
         """The same density of other data, such as the batch of one iteration."""
-        return Target(self.function, data, self.layout, self.num_rows)
+        return replace(self, data=data)
 
     def conditional(self, x: Float[Array, " n"], indices: Sequence[int]) -> "Target":
         """The density of the coordinates `indices`, given the others at x; up to a constant free of them."""
         layout = None if self.layout is None else self.layout.part(indices)
-        return Target(_Conditional(self, x, layout, tuple(indices)), None, layout, self.num_rows)
+        return Target(_Conditional(self, x, layout, tuple(indices)), None, layout, self.num_rows, self.edition)
 
     def at(self, x: Float[Array, " n"], order: int = 0) -> Point:
         """The point at x, with as many derivatives of log π as `order` asks for.
@@ -92,7 +99,8 @@ class Target(eqx.Module):
         """
         if order == 0:
             return Point(x, self.log_density(x))
-        logp, grad = jax.value_and_grad(self.log_density)(x if order == 2 else jax.lax.stop_gradient(x))
+        with traced_as(self.edition):  # rules of the user's for gradients, too
+            logp, grad = jax.value_and_grad(self.log_density)(x if order == 2 else jax.lax.stop_gradient(x))
         return Point(x, _known_gradient(x, *jax.lax.stop_gradient((logp, grad))), grad)
 
     def with_curvature(self, x: Float[Array, " n"]) -> tuple[Point, Float[Array, " n"]]:
@@ -102,8 +110,9 @@ class Target(eqx.Module):
             point = self.at(x, 2)
             return point.grad, point
 
-        _, pull, point = jax.vjp(gradient, x, has_aux=True)
-        return point, pull(jnp.ones_like(x))[0]
+        with traced_as(self.edition):
+            _, pull, point = jax.vjp(gradient, x, has_aux=True)
+            return point, pull(jnp.ones_like(x))[0]
 
 
 class _Conditional(eqx.Module):
@@ -120,10 +129,43 @@ class _Conditional(eqx.Module):
         return value if self.layout is None else value - self.layout.log_jacobian(block)  # it is added by the target
 
 
-@eqx.filter_jit
 def _call(function, layout, x, data):
     position = x if layout is None else layout.unravel(x)
     return function(position) if data is None else function(position, data)
+
+
+_called_once = eqx.filter_jit(_call)
+
+
+def fresh(target: Target, dim: int, order: int = 2) -> Target:
+    """The target with the edition of what its function computes now, by which no program of an earlier one serves it.
+
+    JAX knows a function by its identity: what a global, an attribute, a closure or an array has become since, it does
+    not notice. So the log density and its derivatives are traced anew, and lowered; if that is the same program as
+    before, with the same constants, the edition is that one, and nothing is compiled that was compiled before. What
+    calls back to the host, or cannot be traced, is new each time, but for functions that say they are `on_host`: those
+    are called in every iteration. Values of data and of other arrays of the target are arguments, and not compared.
+
+    Args:
+        target: whose function is called, with tracers.
+        dim: coordinates of a flat position.
+        order: derivatives that will be taken, as in `at`.
+    """
+    if getattr(target.function, "on_host", False):
+        return target
+    arrays, rest = eqx.partition(replace(target, edition=None), eqx.is_array)
+    once = jax.jit(lambda arrays, x: eqx.combine(arrays, rest).log_density(x))  # traced once for all derivatives
+    x = jax.ShapeDtypeStruct((2, dim), jnp.result_type(float))
+
+    def points(arrays, x, order):
+        now = Target(lambda x: once(arrays, x))
+        at = now.with_curvature if order == 2 else lambda x: now.at(x, order)
+        return jax.vmap(lambda x: (now.log_density(x), at(x)))(x)
+
+    for most in range(order, -1, -1):  # there may be fewer derivatives
+        with suppress(Exception):  # of the user's function: it is explained where the run calls it
+            return replace(target, edition=edition(partial(points, order=most), arrays, x))
+    return replace(target, edition=new_edition())
 
 
 def check_scalar(name: str, value: Any) -> None:

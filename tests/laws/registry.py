@@ -16,7 +16,7 @@ import gadabout as gad
 from gadabout.adaptations import JumpDistance, LogRatio
 from gadabout.factors import Cholesky
 from gadabout.proposals import CouplingFlow, MultiscaleWalk, ReparametrisedIndependent, Trajectory, coupling_flow
-from gadabout.schedule import Choose, Chosen, Draw, Hold, Learn, Plan, Search
+from gadabout.schedule import Draw, Learn, Plan, Search
 
 
 class StudentWalk(gad.AbstractReparametrised):
@@ -141,22 +141,9 @@ def samplers():
         "mix": gad.mix(gad.rwm(step_size=0.9), gad.rwm(step_size=0.45), weights=[2.0, 1.0]),
         "block": gad.cycle(gad.block(gad.rwm(step_size=0.9), [0, 1]), gad.block(gad.rwm(step_size=1.0), [2])),
         "gibbs": gad.mix(gad.gibbs(two_coordinates), gad.rwm(step_size=0.9)),
-        "split-hmc": gad.split_hmc(step_size=0.6),
-        "independence-and-local": gad.algorithms.local_global(
-            gad.mala(step_size=0.84), gad.proposals.StudentT(centre, width, jnp.asarray(5.0))
-        ),
-        "independence-leaning-and-local": gad.algorithms.local_global(
-            gad.rwm(step_size=0.9),
-            gad.proposals.ScaleMixture(
-                centre,
-                width,
-                gad.proposals.Tails(0.1 * centre, 1 + 0.1 * centre, 0.1 * centre**2, 0.4 * centre**2),
-                jnp.full(6, 1 / 6),
-            ),
-        ),
         # the No-U-Turn sampler, alone and as a part
         "nuts": gad.nuts("dense", step_size=0.9, max_depth=2, warmup_max_depth=3),
-        "nuts-halving": gad.nuts("dense", step_size=1.0, max_depth=2, halvings=3, with_gradients=True),
+        "nuts-with-gradients": gad.nuts("dense", step_size=1.0, max_depth=2, with_gradients=True),
         "cycle-nuts": gad.cycle(
             gad.haario(adapt_for_ever=True), gad.nuts(step_size=0.9, max_depth=2, warmup_max_depth=3)
         ),
@@ -179,20 +166,18 @@ def plans():
     hmc = gad.hmc(3, step_size=0.35, step_size_rule="dual-averaging")
     walk, mala = gad.rwm(step_size=0.9), gad.mala(step_size=0.9)
     return {
-        "two-stages": Plan((Search(), Learn(hmc, 0.5), Hold(hmc, 0.2), Learn(hmc, 0.3), Draw(hmc))),
-        "default": gad.default(),
-        "chosen": Plan(
-            (
-                Search(),
-                Choose((walk, mala), 40),
-                Chosen((Learn(walk), Learn(mala))),
-                Chosen((Draw(walk), Draw(mala))),
-            )
-        ),
+        "two-stages": Plan((Search(), Learn(hmc, 0.6), Learn(hmc, 0.4), Draw(hmc))),
+        "two-samplers": Plan((Search(), Learn(walk, 0.5), Learn(mala, 0.5), Draw(mala))),
     }
 
 
-SAMPLERS, UNADJUSTED, PLANS = samplers(), unadjusted(), plans()
+def on_host():
+    """The default, whose stages are NumPy, and by each kind of move."""
+    moves = ("nuts", "split-hmc", "independence")
+    return {"default": gad.default()} | {f"default-{move}": gad.default(move=move) for move in moves}
+
+
+SAMPLERS, UNADJUSTED, PLANS, ON_HOST = samplers(), unadjusted(), plans(), on_host()
 """in double precision"""
 
 IN_FLOAT32 = (
@@ -217,9 +202,8 @@ VARIANTS = (
     "haario-scaled",
     "hmc-jittered",
     "hmc-proportional",
-    "independence-and-local",
     "independence-student",
-    "nuts-halving",
+    "nuts-with-gradients",
     "reprojected-haario",
 )
 """those that the frame above the kernel treats as it treats another: its laws are run for them under the marker"""
@@ -232,7 +216,7 @@ def entry(name):
 
 @cache
 def _made(precision):
-    return samplers() | unadjusted() | plans()
+    return samplers() | unadjusted() | plans() | on_host()
 
 
 def every(*groups, marked=()):

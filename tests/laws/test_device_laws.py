@@ -8,7 +8,6 @@ from jax.sharding import Mesh
 
 from gadabout.adaptations import (
     DualAveraging,
-    FittedGaussian,
     ForEver,
     NoAdaptation,
     OfPart,
@@ -20,7 +19,7 @@ from gadabout.driver import loop
 from gadabout.driver.loop import CHAINS
 from gadabout.sampler import theta_by_name
 from tests.laws import law_target, test_driver_laws
-from tests.laws.registry import SAMPLERS, UNADJUSTED, VARIANTS, entry, every
+from tests.laws.registry import ON_HOST, SAMPLERS, UNADJUSTED, VARIANTS, entry, every
 from tests.laws.test_driver_laws import FIELDS, begin, curved
 
 TO_ROUNDING = {"float64": {"rtol": 1e-10, "atol": 1e-10}, "float32": {"rtol": 1e-3, "atol": 1e-4}}
@@ -53,7 +52,7 @@ def advanced(name, mesh, adapt, pooled=True, iterations=ITERATIONS):
 def lowered(name, mesh, adapt):
     """A chunk of eight chains over the mesh, before it is compiled."""
     target, run = begin(entry(name), NUM_CHAINS)
-    fixed = (entry(name), target, adapt, FIELDS, None, None, None, mesh)
+    fixed = (entry(name), target, adapt, FIELDS, None, None, mesh)
     return loop._advance.lower(fixed, loop.lay(run, mesh), jnp.asarray([1, 1, 0]))
 
 
@@ -74,7 +73,7 @@ def calls(adaptation):
         return calls(adaptation.adaptation)
     if isinstance(adaptation, Reprojection):
         return 1 + calls(adaptation.wrapped)
-    return 1 + calls(adaptation.rule) if isinstance(adaptation, WindowedFactor | FittedGaussian) else 1
+    return 1 + calls(adaptation.rule) if isinstance(adaptation, WindowedFactor) else 1
 
 
 @every(SAMPLERS, UNADJUSTED, marked=VARIANTS)
@@ -172,6 +171,19 @@ def test_a_whole_run_on_four_devices(mesh):
 
     two = Mesh(mesh.devices[:2], (CHAINS,))
     np.testing.assert_allclose(run(two), run(None), rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("name", ON_HOST)
+def test_the_default_on_four_devices_makes_the_draws_of_one(name, mesh):
+    """To the bit in equal blocks of chains; the sampler itself is one, on the host."""
+    from tests.laws import test_run_laws as run_laws
+
+    def run(mesh):
+        sink = run_laws.MemorySink()
+        run_laws.engine(name, sink, chains=range(8), mesh=mesh, chain_block=2).drive()
+        return sink.read("posterior")["x"]
+
+    np.testing.assert_array_equal(run(mesh), run(None))
 
 
 def test_laws_run_in_the_precision_they_say(mesh):

@@ -9,7 +9,7 @@ import pytest
 import gadabout as gad
 from gadabout.adaptations import NoAdaptation
 from gadabout.driver import loop
-from gadabout.schedule import Warm
+from gadabout.schedule import Handover
 from tests.laws import law_target
 from tests.laws.registry import SAMPLERS, UNADJUSTED, VARIANTS, StudentWalk, entry, every
 
@@ -28,7 +28,7 @@ def begin(sampler, chains=8, pooled=True, flat=False):
     """A target, and a run of some chains on it that stand at exact draws. Laws with as many chains share programs."""
     target = gad.Target(curved, jnp.asarray(0.0 if flat else 1.0))
     keys = jax.vmap(lambda c: jax.random.fold_in(jax.random.key(7), c))(jnp.arange(chains))
-    warm = Warm(keys, jnp.zeros((), jnp.uint32), law_target.draws(jax.random.key(5), chains))
+    warm = Handover(keys, jnp.zeros((), jnp.uint32), law_target.draws(jax.random.key(5), chains))
     return target, loop.start(sampler, target, warm, pooled)
 
 
@@ -125,8 +125,7 @@ def test_rejected_states_are_repeated(name):
 def test_noise_differs_for_every_chain_and_iteration(name):
     """On a flat target a move's displacement is a function of its noise alone, and a random walk's are all taken.
 
-    Independence proposals, whose weights are unbounded there, take some hundred of a thousand. Steps back to where a
-    chain was before are left out: half-turns make them.
+    Independence proposals, whose weights are unbounded there, take some hundred of a thousand.
     """
     sampler = entry(name)
     _, records = advance(sampler, *begin(sampler, flat=True), 125, adapt=False)
@@ -217,12 +216,12 @@ def test_every_kernel_jits_vmaps_and_scans(name):
     assert jax.eval_shape(several, keys, jnp.zeros(3)).shape == (3,)
 
 
-TRACED = ("gad-mala", "haario-for-ever", "cycle", "nuts", "psgld")
+TRACED = ("gad-mala", "haario-for-ever", "cycle", "nuts", "psgld", "default")
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")  # so short a run may well leave a chain where it was
 @pytest.mark.parametrize("name", TRACED)
-def test_the_log_density_is_traced_a_few_times_and_never_again(name):
+def test_the_log_density_is_traced_a_few_times_and_compiled_once(name, compilations):
     """From the front door; `test_run_laws` counts the same for every sampler from the engine on."""
     traces = 0
 
@@ -238,20 +237,17 @@ def test_the_log_density_is_traced_a_few_times_and_never_again(name):
 
     run(0, 0.0, entry(name))
     assert 1 <= traces <= 6
-    first = traces
+    first, traces = traces, 0
     run(1, 0.0, entry(name))
+    compilations.clear()
     run(1, 0.5, entry(name))
-    assert traces == first
+    assert traces <= 2 * first
+    assert not compilations
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
-def test_new_settings_compile_nothing():
-    traces = 0
-
-    def log_density(x):
-        nonlocal traces
-        traces += 1
-        return law_target.log_density(x)
+def test_new_settings_compile_nothing(compilations):
+    log_density = law_target.log_density
 
     def run(sampler, num_draws=100, num_warmup=20, thinning=1):
         arguments = {"num_warmup": num_warmup, "num_draws": num_draws, "thinning": thinning, "progress": False}
@@ -262,26 +258,8 @@ def test_new_settings_compile_nothing():
         (gad.hmc(3, step_size=0.1), gad.hmc(3, step_size=0.2, target_acceptance=0.7)),
         (gad.gad_mala(), gad.gad_mala(target_acceptance=0.6, learning_rate=1e-3, beta_rate=0.01)),
     ]:
-        traces = 0
         run(before)
-        first = traces
+        compilations.clear()
         run(after)
         run(after, num_draws=333, num_warmup=77, thinning=2)
-        assert traces == first
-
-
-@every([name for name in SAMPLERS if SAMPLERS[name].kernel(3).block > 1])
-def test_blocks_do_not_depend_on_chunk_length(name, precision):
-    """Kernels that run ahead, in chunks of whole blocks and a last one of any length; and step by step, to rounding."""
-    sampler = entry(name)
-    block = sampler.kernel(3).block
-    one, records = advance(sampler, *begin(sampler), 5 * block + 7, adapt=False)
-    many, parts = advance(sampler, *begin(sampler), block, 3 * block, block + 7, adapt=False)
-    assert same_bits(records, parts)
-    assert same_bits(one.pools, many.pools)
-    target, run = begin(sampler)
-    keys = [[jax.random.fold_in(chain, t) for chain in run.chain_keys[0]] for t in range(2 * block)]
-    state = jax.tree.map(lambda leaf: leaf[0], run.pools)
-    step = lambda state, key: (lambda after: (after[0], after[0].position))(sampler.step(key, state, target, False))
-    _, positions = jax.lax.scan(step, state, jnp.stack([jnp.stack(row) for row in keys]))
-    np.testing.assert_allclose(positions, records[loop.POSITION][: 2 * block, 0], **TO_ROUNDING[precision])
+        assert not compilations

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import gadabout as gad
-from gadabout.schedule import Sift, modes
-from gadabout.schedule.modes import negligible, others
+from gadabout.ensemble import modes, stages
+from gadabout.ensemble.modes import discarded_chains, replacements
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -51,14 +51,14 @@ def test_masses_are_weighed_and_not_heights(mass, lost):
     wide = np.arange(16) < 4
     draws = np.where(wide[:, None], 2.0 * z + 50, z)
     lp = -0.5 * np.sum(z**2, -1) + np.where(wide, mass - n * np.log(2.0), 0.0)
-    np.testing.assert_array_equal(negligible(draws, lp), wide & lost)
+    np.testing.assert_array_equal(discarded_chains(draws, lp), wide & lost)
     stuck = np.where(wide[:, None], draws[0], draws)  # their own draws do not say how wide the mode is
-    np.testing.assert_array_equal(negligible(stuck, lp), wide & lost)
-    assert others(wide).min() == 4
-    np.testing.assert_array_equal(others(~wide)[:4], np.arange(4))
+    np.testing.assert_array_equal(discarded_chains(stuck, lp), wide & lost)
+    assert replacements(wide).min() == 4
+    np.testing.assert_array_equal(replacements(~wide)[:4], np.arange(4))
 
 
-def test_chains_that_stand_still_in_a_narrow_mode_do_not_make_others_negligible():
+def test_chains_that_stand_still_in_a_narrow_mode_do_not_make_others_discarded_chains():
     """Half of the chains move in a mode twice as wide as that in which the others hardly do, and as heavy."""
     rng, n = np.random.default_rng(0), 10
     wide, moves = np.arange(16) < 8, rng.uniform(size=(50, 16)) < 0.2
@@ -66,17 +66,17 @@ def test_chains_that_stand_still_in_a_narrow_mode_do_not_make_others_negligible(
     for t in range(1, len(z)):
         z[t] = np.where((wide | moves[t])[:, None], z[t], z[t - 1])
     lp = -0.5 * np.sum(z**2, -1) - np.where(wide, n * np.log(2.0), 0.0)
-    assert not negligible(np.where(wide[:, None], 2.0 * z + 20, z), lp).any()
+    assert not discarded_chains(np.where(wide[:, None], 2.0 * z + 20, z), lp).any()
 
 
 @pytest.mark.parametrize("heavier", [35.0, 5.0])
-def test_one_chain_that_moves_where_the_mass_is_makes_the_others_negligible(heavier):
+def test_one_chain_that_moves_where_the_mass_is_makes_the_others_discarded_chains(heavier):
     """16 draws each, of chain 7 in a mode with e^35 times the mass of that where all others are, or with e^5 times."""
     rng, n = np.random.default_rng(0), 8
     z, best = rng.normal(size=(16, 16, n)), np.arange(16) == 7
     draws, lp = np.where(best[:, None], 0.5 * z + 20, z), -0.5 * np.sum(z**2, -1)
     lp = lp + np.where(best, heavier + n * np.log(2.0), 0.0)
-    np.testing.assert_array_equal(negligible(draws, lp), ~best if heavier > 10 else np.zeros(16, bool))
+    np.testing.assert_array_equal(discarded_chains(draws, lp), ~best if heavier > 10 else np.zeros(16, bool))
 
 
 @pytest.mark.filterwarnings("ignore")  # few places to start in remain, as the finding says
@@ -84,10 +84,10 @@ def test_one_chain_that_moves_where_the_mass_is_makes_the_others_negligible(heav
 def test_chains_leave_a_mode_without_mass_before_anything_is_learned(sifting, monkeypatch):
     """All begin near a mode of mass e^-60; scouts find the other, to which half of the chains go, and then the rest.
 
-    Without the look that sifts them it is after learning that they do, which is done again.
+    Where none are discarded then it is after learning that they do, which is done again.
     """
     if not sifting:
-        monkeypatch.setattr(Sift, "advance", lambda self, engine, progress, done: (progress, 1))
+        monkeypatch.setattr(stages, "discarded_chains", lambda draws, lp: np.zeros(draws.shape[1], bool))
 
     def density(x):
         return jnp.logaddexp(-0.5 * jnp.sum((x + 4.0) ** 2), -60.0 - 0.5 * jnp.sum((x - 4.0) ** 2))
@@ -117,8 +117,8 @@ def test_a_mode_is_not_found_narrow_because_its_chain_is_slow(monkeypatch):
         lp = -0.5 * np.sum(z**2, -1) + np.where(wide, mass - n * np.log(2.0), 0.0)
         return np.where(wide[:, None], 2.0 * z + 50, z), lp
 
-    lost = lambda mass: np.mean([negligible(*drawn(seed, mass))[:4] for seed in range(50)])
+    lost = lambda mass: np.mean([discarded_chains(*drawn(seed, mass))[:4] for seed in range(50)])
     assert lost(0.0) == 0
     assert lost(-200.0) == 1
-    monkeypatch.setattr(modes, "_spread", lambda draws: np.ones(draws.shape[1]))
+    monkeypatch.setattr(modes, "_variance_share", lambda draws: np.ones(draws.shape[1]))
     assert lost(0.0) > 0.5

@@ -48,7 +48,7 @@ def test_growth(monkeypatch):
 
 def test_the_table_of_growth(tmp_path, monkeypatch):
     """Also of a sampler whose warm-up ends by itself."""
-    monkeypatch.setattr(costs, "SAMPLERS", {"split": costs.SAMPLERS["split-hmc, diagonal"]})
+    monkeypatch.setattr(costs, "SAMPLERS", {"split": costs.SAMPLERS["default, split HMC, diagonal"]})
     path = tmp_path / "rows.json"
     result = CliRunner().invoke(app, ["bench", "growth", "3", "--chains", "1", "--json", str(path)])
     assert result.exit_code == 0, result.output

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import gadabout as gad
-from gadabout.schedule import Choose, Chosen, Draw, Learn, Search
+from gadabout.schedule import Draw, Learn, Search
 
 KEPT = {"num_chains": 8, "num_draws": 100, "seed": 3, "progress": False}
 ALONE = {"sampler": gad.gad_mala(), "adapt": "per-chain", "num_warmup": 200, "chain_block": 2}
@@ -97,9 +97,7 @@ def test_what_cannot_be_laid_out_is_refused(settings, error, said):
         draws(**({"devices": None} | settings))
 
 
-def test_a_plan_that_tries_its_samplers_runs_over_devices():
-    """What a trial leaves, positions on one device and keys on all, begins the next stage."""
-    candidates = (gad.mala(step_size=0.1), gad.rwm(step_size=1e-3))
-    learn, draw = (Chosen(tuple(map(stage, candidates))) for stage in (Learn, Draw))
-    plan = gad.Plan((Search(), Choose(candidates, 100), learn, draw), "chooses")
+def test_a_plan_of_two_samplers_runs_over_devices():
+    walk, mala = gad.rwm(step_size=0.1), gad.mala(step_size=0.1)
+    plan = gad.Plan((Search(), Learn(walk, 0.5), Learn(mala, 0.5), Draw(mala)), "both")
     assert draws(4, sampler=plan, num_warmup=60).shape == (8, 100, 4)

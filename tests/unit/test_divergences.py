@@ -3,10 +3,8 @@ import pytest
 import xarray as xr
 
 import gadabout as gad
-from gadabout import targets
 from gadabout.api.divergences import cut_short, with_variables
 from gadabout.findings import Finding
-from gadabout.kernels import halving
 
 
 def test_a_finding_on_divergences_names_the_coordinates_that_they_have_to_do_with():
@@ -47,15 +45,7 @@ def test_tails_whose_trajectories_are_cut_short_are_named():
 
 @pytest.mark.long
 @pytest.mark.filterwarnings("ignore::UserWarning")
-def test_a_banana_says_that_its_tails_are_uncertain(monkeypatch):
-    """Where more parts are tried for certain or not at all; a Gaussian's trajectories are not cut short."""
-    monkeypatch.setattr(halving, "SMALL", halving.LARGE - 1e-6)
-    sharply = gad.nuts("dense", halvings=9)  # a program of its own
-    banana = targets.wild.load("banana")
-    tree = gad.sample(banana, sampler=sharply, num_chains=8, num_draws=500, seed=0, progress=False)
-    (found,) = [each for each in tree.attrs["findings"] if each["kind"] == "cut-short"]
-    assert "x[0]" in found["variables"]
-    monkeypatch.undo()
+def test_a_normals_trajectories_are_not_cut_short():
     normal = gad.sample(
         lambda x: -0.5 * x @ x, np.zeros(2), sampler=gad.default(move="nuts"), num_draws=200, progress=False
     )

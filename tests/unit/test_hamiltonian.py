@@ -4,13 +4,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from scipy import stats
 
 import gadabout as gad
-from gadabout.factors import isotropic
-from gadabout.proposals import Euler, GaussianFlow, JitteredHamiltonian, Leapfrog, SplitHamiltonian
-from gadabout.proposals.split_hamiltonian import Turn
-from gadabout.target import Point
+from gadabout.proposals import Euler, GaussianFlow, JitteredHamiltonian, Leapfrog
 from tests.laws import law_target
 
 GAUSSIAN = gad.Target(lambda x: -0.5 * x @ x)
@@ -234,38 +230,3 @@ def test_settings_out_of_range(settings, message):
 def test_a_mass_matrix_of_another_size():
     with pytest.raises(ValueError, match="2 coordinates, the position has 3"):
         gad.hmc(inverse_mass_matrix=np.eye(2)).kernel(3)
-
-
-def test_one_call_makes_a_momentum_and_a_length_that_know_nothing_of_each_other():
-    """20,000 draws of both: Kolmogorov-Smirnov and a rank correlation, each with a false alarm in 10,000."""
-    proposal = SplitHamiltonian(jnp.zeros(2), isotropic(2, jnp.ones(()), "dense"), jnp.asarray(0.5))
-    here = Point(jnp.zeros(2), jnp.zeros(()), jnp.zeros(2))
-    noise = jax.vmap(lambda key: proposal.noise(key, here))(jax.random.split(jax.random.key(5), 20_000))
-    assert stats.kstest(np.ravel(noise.momentum), stats.norm.cdf).pvalue > 1e-4
-    assert stats.kstest(noise.for_length, stats.uniform.cdf).pvalue > 1e-4
-    for momentum in noise.momentum.T:
-        assert stats.spearmanr(momentum, noise.for_length).pvalue > 1e-4
-        assert stats.spearmanr(momentum**2, noise.for_length).pvalue > 1e-4
-
-
-def test_a_split_trajectory_asks_for_the_log_density_where_it_ends_alone():
-    """Of four steps the last one has the value; on the way gradients do, which the value costs something beside."""
-    asked = []
-
-    def value(x):
-        asked.append(x)
-        return np.asarray(-0.5 * x @ x)
-
-    @jax.custom_jvp
-    def density(x):
-        return jax.pure_callback(value, jax.ShapeDtypeStruct((), x.dtype), x)
-
-    density.defjvp(lambda primals, tangents: (density(*primals), -primals[0] @ tangents[0]))
-    proposal = SplitHamiltonian(jnp.zeros(2), isotropic(2, jnp.ones(()), "dense"), jnp.asarray(0.4))
-    x = jnp.ones(2)
-    here = Point(x, -0.5 * x @ x, -x, proposal.cache(Point(x, -0.5 * x @ x, -x)))
-    noise = Turn(jnp.asarray([0.3, -1.2]), jnp.asarray(0.5))
-    there, _ = jax.jit(lambda noise: proposal.move(noise, here, gad.Target(density)))(noise)
-    assert proposal.record(noise, here, jnp.zeros(()))["n_steps"] == 4
-    assert len(asked) == 1
-    np.testing.assert_allclose(there.logp, -0.5 * there.x @ there.x, rtol=1e-12)

@@ -11,7 +11,7 @@ import xarray as xr
 import gadabout as gad
 from gadabout import diagnostics, factors, finite, kernels, proposals
 from gadabout import monte_carlo as mc
-from gadabout.schedule import Choose, Draw, Learn, Search
+from gadabout.schedule import Draw, Learn, Search
 from tests.refusals import nothing_is_written, refused
 
 pytestmark = pytest.mark.usefixtures(nothing_is_written.__name__)
@@ -200,9 +200,7 @@ RULES_AND_PLANS = [
     (lambda: gad.Plan((Search(), Draw(gad.rwm())), num_chains=None), ["num_chains", "None"]),
     (lambda: gad.Plan((Search(), Draw("rwm"))), ["sampler", "'rwm'", "rwm()"]),
     (lambda: gad.Plan((Search(), Draw(gad.rwm))), ["sampler", "rwm()"]),
-    (lambda: Choose(()), ["candidates", "at least one"]),
-    (lambda: Choose((gad.rwm(), 3)), ["candidates", "sampler", "tuple"]),
-    (lambda: Choose((gad.rwm(),), 0), ["num_iterations", "0"]),
+    (lambda: gad.Plan((*gad.default().stages[:-1], Draw(gad.rwm()))), ["stages", "default", "sampler"]),
     (lambda: gad.Sampler("own", 3, gad.adaptations.NoAdaptation()), ["make_kernel", "3"]),
     (lambda: gad.Sampler("own", normal, 3), ["adaptation", "3"]),
     (lambda: gad.Sampler("own", normal, gad.adaptations.NoAdaptation(), "x"), ["num_warmup", "'x'"]),

@@ -81,7 +81,6 @@ SETTINGS = {
     "friction": "a probability",
     "gain": "a function, or None",
     "growth": "a number above 1",
-    "halvings": "a whole number",
     "indices": "coordinates",
     "inverse_mass_matrix": "the diagonal of a matrix, or None",
     "learning_rate": "a number above 0",
@@ -150,7 +149,6 @@ def needed(name):
         "metropolis-hastings": (lambda key, x: x,),
         "gibbs": (lambda key, x: x,),
         "cycle": (gad.rwm(),),
-        "local-global": (gad.mala(),),
         "mix": (gad.rwm(),),
         "block": (gad.rwm(), [0]),
     }.get(name, (STEPS,) if name in ("ula", "sgld", "psgld", "sghmc", "sgnht") else ())

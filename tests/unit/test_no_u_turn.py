@@ -11,11 +11,11 @@ import pytest
 
 import gadabout as gad
 from gadabout.adaptations import Pool, doubling_windows
+from gadabout.density import HostDensity
 from gadabout.driver import loop, pipeline
 from gadabout.driver.pipeline import ALONE
 from gadabout.kernels import NoUTurn
 from gadabout.kernels.alone import alone
-from gadabout.models.callback import HostDensity
 from tests.laws import law_target
 
 TARGET = gad.Target(law_target.log_density)

@@ -48,7 +48,7 @@ def test_a_sampler_shows_the_values_of_its_settings(cells):
 
 def test_a_plan_shows_its_stages(cells):
     shown = html(cells[2], "execute_result")
-    assert shown.index("Search") < shown.index("Learn") < shown.index("Judge")
+    assert shown.index("SearchStarts") < shown.index("LearnGaussian") < shown.index("ChooseMove")
     assert "16 chains" in shown
 
 

@@ -3,7 +3,6 @@ from .base import AbstractAdaptation
 from .dual_averaging import DualAveraging
 from .estimators import AbstractEstimator, GeometricMean, RegularisedCovariance
 from .fisher import InverseFisher
-from .fitted_gaussian import FittedGaussian, quick_windows
 from .gains import Gain, PowerGain, check_gains
 from .gradients import AbstractGradient, Pathwise, ScoreFunction
 from .haario import GlobalScale, Haario
@@ -27,7 +26,6 @@ __all__ = [
     "AcceptanceRate",
     "CholeskyMoments",
     "DualAveraging",
-    "FittedGaussian",
     "ForEver",
     "Gain",
     "GeometricMean",
@@ -58,6 +56,5 @@ __all__ = [
     "doubling_windows",
     "extent",
     "go_home",
-    "quick_windows",
     "stay_within",
 ]

@@ -44,11 +44,6 @@ class AbstractAdaptation(eqx.Module):
         return type(self).finish is not AbstractAdaptation.finish
 
     @property
-    def settles(self) -> bool:
-        """Whether what it learns may settle before its time, so that warm-up ends early."""
-        return type(self).settled is not AbstractAdaptation.settled
-
-    @property
     def moves_chains(self) -> bool:
         """Whether `update` may put chains back to where they began."""
         return False
@@ -92,10 +87,6 @@ class AbstractAdaptation(eqx.Module):
         finished = self.finish(memory, kernel, states)
         choose = lambda new, old: jnp.where(ending, new, old) if eqx.is_array(old) else old
         return jax.tree.map(choose, finished, (kernel, memory, states))
-
-    def settled(self, memory: PyTree) -> Array | bool:
-        """Whether what is learned has settled, so that warm-up may end where a window does; never, by default."""
-        return False
 
     def verdict(self, memory: PyTree, kernel: AbstractKernel) -> dict[str, Array]:
         """What the end of a warm-up should be judged by: bounds that were met, and its `target_acceptance`."""

@@ -1,7 +1,7 @@
 from .am import am
 from .barker import barker
 from .compose import block, cycle, mix
-from .default import PLANS, default
+from .default import PLANS, default, split_hmc
 from .fisher_mala import fisher_mala
 from .gad import gad
 from .gad_mala import gad_mala
@@ -10,7 +10,6 @@ from .gibbs import gibbs
 from .haario import haario, haario_scaled
 from .hmc import hmc
 from .independence import independence
-from .local_global import local_global
 from .mala import mala
 from .metropolis_hastings import metropolis_hastings
 from .mixture import mixture_independence, mixture_walk
@@ -23,7 +22,6 @@ from .settings import PAPER
 from .sghmc import sghmc
 from .sgld import sgld
 from .sgnht import sgnht
-from .split_hmc import split_hmc
 from .tables import PYTHON_RECIPES, RECIPES
 from .ula import ula
 
@@ -46,7 +44,6 @@ __all__ = [
     "haario_scaled",
     "hmc",
     "independence",
-    "local_global",
     "mala",
     "metropolis_hastings",
     "mix",

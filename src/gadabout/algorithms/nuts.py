@@ -27,7 +27,6 @@ Metric = Literal["diagonal", "dense", "auto", "unit"]
 
 DEEPEST = 30
 """doublings whose steps a 32-bit integer counts"""
-MOST_HALVINGS = 20
 
 
 @recipe
@@ -38,7 +37,6 @@ def nuts(
     max_depth: int = 10,
     warmup_max_depth: int | None = None,
     step_size: float | None = None,
-    halvings: int = 0,
     with_gradients: bool = False,
 ) -> Sampler:
     """No-U-Turn sampler: Hamiltonian trajectories that end by themselves, step size and metric learned in warm-up.
@@ -49,12 +47,9 @@ def nuts(
             is known already; "unit" learns the step size alone,
             over 500.
         target_acceptance: the mean Metropolis probability along a trajectory that the step size is steered to.
-        max_depth: doublings at most, up to 30: a trajectory has at most 2^max_depth − 1 steps, or strides of two.
+        max_depth: doublings at most, up to 30: a trajectory has at most 2^max_depth − 1 steps.
         warmup_max_depth: the same in warm-up, if it is to differ.
         step_size: initial ε; 0.1 n^(-1/4) by default.
-        halvings: how often the steps of a stride may be halved along which the energy changes too much (for certain by
-            more than 1.5 nats, never by less than 0.5), up to 20; ε is then learned from the strides made without; 0
-            for plain NUTS.
         with_gradients: whether the metric is fitted to the gradients at the draws as well (`GeometricMean`): where
             scales differ from place to place, it has those at which most steps are made, not the largest.
 
@@ -72,7 +67,6 @@ def nuts(
         metric=metric,
         depths=(jnp.asarray(warmup_depth), jnp.asarray(depth)),
         deepest=max(depth, warmup_depth),
-        halvings=check_whole("halvings", halvings, 0, MOST_HALVINGS),
     )
     both = check_truth("with_gradients", with_gradients)
     if metric == "unit":
@@ -81,12 +75,12 @@ def nuts(
     return Sampler("nuts", kernel, WindowedFactor(step, _factor, estimate), num_warmup=1_000)
 
 
-def _kernel(n, learned, *, step_size, metric, depths, deepest, halvings):
+def _kernel(n, learned, *, step_size, metric, depths, deepest):
     step_size = jnp.asarray(0.1 * n**-0.25, dtype=float) if step_size is None else step_size
     known = None if metric == "unit" else known_factor(learned)
     kind = kind_for("diagonal" if metric == "unit" else metric, n, known)
     factor = isotropic(n, jnp.ones(()), kind) if known is None else of_kind(kind, known)
-    return NoUTurn(factor, step_size, depths[0], depths[1], deepest, halvings)
+    return NoUTurn(factor, step_size, depths[0], depths[1], deepest)
 
 
 def _step_size(kernel: Any):

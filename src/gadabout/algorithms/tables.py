@@ -13,7 +13,6 @@ from gadabout.algorithms.gibbs import gibbs
 from gadabout.algorithms.haario import haario, haario_scaled
 from gadabout.algorithms.hmc import hmc
 from gadabout.algorithms.independence import independence
-from gadabout.algorithms.local_global import local_global
 from gadabout.algorithms.mala import mala
 from gadabout.algorithms.metropolis_hastings import metropolis_hastings
 from gadabout.algorithms.mixture import mixture_independence, mixture_walk
@@ -25,7 +24,6 @@ from gadabout.algorithms.rwm import rwm
 from gadabout.algorithms.sghmc import sghmc
 from gadabout.algorithms.sgld import sgld
 from gadabout.algorithms.sgnht import sgnht
-from gadabout.algorithms.split_hmc import split_hmc
 from gadabout.algorithms.ula import ula
 from gadabout.sampler import Sampler
 
@@ -46,7 +44,6 @@ RECIPES: dict[str, Callable[..., Sampler]] = {
     "mixture-independence": mixture_independence,
     "mixture-walk": mixture_walk,
     "nuts": nuts,
-    "split-hmc": split_hmc,
 }
 """The recipes that need no object of the user's, by the names that the command line knows them by."""
 
@@ -57,7 +54,6 @@ PYTHON_RECIPES: dict[str, Callable[..., Sampler]] = {
     "cycle": cycle,
     "mix": mix,
     "block": block,
-    "local-global": local_global,
     "ula": ula,
     "sgld": sgld,
     "psgld": psgld,

@@ -1,5 +1,6 @@
 """What a run has learned, θ, labelled by the variables that its numbers belong to."""
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import equinox as eqx
@@ -25,9 +26,11 @@ def learned_by_name(engine: Engine, model: AbstractModel) -> "xr.Dataset":
     """
     import xarray as xr
 
-    kernel = engine.settled()
+    kernel = engine.theta()
     if kernel is None:
         return xr.Dataset()
+    if engine.plan.on_host:
+        return _of_arrays(kernel, coordinate_names(model))
     assert model.layout is not None
     n, names = model.layout.dim, coordinate_names(model)
     per_chain, variables = not engine.settings.pooled and engine.settings.num_chains > 1, {}
@@ -41,6 +44,21 @@ def learned_by_name(engine: Engine, model: AbstractModel) -> "xr.Dataset":
         for i, (size, own) in enumerate(zip(shape, grows, strict=True)):
             axes.append((next(counted, None) if own and size == n else None) or f"{name}_dim_{i}")
         variables[name] = ([*leading, *axes], values)
+    used = {axis for axes, _ in variables.values() for axis in axes}
+    return xr.Dataset(variables, {axis: names for axis in AXES if axis in used})
+
+
+def _of_arrays(theta: Mapping[str, np.ndarray], names: list[str]) -> "xr.Dataset":
+    """What the default learned, by name: an axis that counts coordinates has their names."""
+    import xarray as xr
+
+    variables = {}
+    for name, values in theta.items():
+        counted, axes = iter(AXES), []
+        for i, size in enumerate(np.shape(values)):
+            counts = size == len(names) and (name != "weights") and (name != "tails" or i == 1)
+            axes.append(next(counted) if counts else f"{name}_dim_{i}")
+        variables[name] = (axes, np.asarray(values))
     used = {axis for axes, _ in variables.values() for axis in axes}
     return xr.Dataset(variables, {axis: names for axis in AXES if axis in used})
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from typing import Any
-from weakref import WeakKeyDictionary
 
 import equinox as eqx
 import jax
@@ -19,8 +18,6 @@ from gadabout.model import AbstractModel
 
 TRIES = 100
 """how often a start that is drawn is drawn anew until it is finite"""
-_of_models: WeakKeyDictionary[AbstractModel, dict[Any, PyTree]] = WeakKeyDictionary()
-"""the shapes of what models' own starts draw, by JAX's type of real numbers"""
 
 
 def starts_of(init: Any, init_per_chain: PyTree, model: AbstractModel, num_chains: int, discrete: bool) -> Starts:
@@ -44,33 +41,38 @@ def starts_of(init: Any, init_per_chain: PyTree, model: AbstractModel, num_chain
         layout = _layout(in_order(positions, first), "init_per_chain", model, discrete)
         _check_constraints(positions, "init_per_chain", layout)
         flat = jax.vmap(lambda position: layout.ravel(model.given(position)))(positions)
-        return Starts(Partial(_given, flat), 1, layout)
+        rows = np.asarray(flat, float)
+        return Starts(Partial(_given, flat), 1, layout, lambda rng, chains: rows)
     if init is None:
-        layout = _checked(_own_shapes(model), "init", model, discrete)
-        return Starts(Partial(_drawn, DrawnFrom(model.start, layout)), TRIES, layout)
+        layout = _checked(_drawn_shapes(model.start), "init", model, discrete)
+        return _drawn_starts(DrawnFrom(model.start, layout), layout)
     if callable(init):
         check_call("init", "of a key", init, jax.random.key(0))
         layout = _layout(_drawn_shapes(init), "init", model, discrete)
-        return Starts(Partial(_drawn, DrawnFrom(init, layout, _giver(model))), TRIES, layout)
+        return _drawn_starts(DrawnFrom(init, layout, _giver(model)), layout)
     position = _as_arrays("init", init)
     layout = _layout(position, "init", model, discrete)
     _check_constraints(position, "init", layout)
-    return Starts(Partial(_around, layout.ravel(model.given(position)), jnp.asarray(layout.is_real)), TRIES, layout)
+    centre, is_real = layout.ravel(model.given(position)), jnp.asarray(layout.is_real)
+    own, moves = np.asarray(centre, float), np.asarray(is_real, float)
+    rows = lambda rng, chains: own + moves * rng.standard_normal((chains, len(own)))
+    return Starts(Partial(_around, centre, is_real), TRIES, layout, rows)
+
+
+def _drawn_starts(draw: "DrawnFrom", layout: Layout) -> Starts:
+    """Starts that a function of a key draws; by NumPy where it can (`rows` of the function)."""
+
+    def rows(rng: np.random.Generator, chains: int) -> np.ndarray:
+        if hasattr(draw.init, "rows"):
+            return draw.init.rows(rng, chains)
+        keys = jax.random.split(jax.random.key(int(rng.integers(2**32))), chains)
+        return np.asarray(jax.jit(jax.vmap(lambda key: _drawn(draw, key, jnp.zeros((), int))))(keys), float)
+
+    return Starts(Partial(_drawn, draw), TRIES, layout, rows)
 
 
 def _drawn_shapes(draw: Callable) -> PyTree:
     return called("init", "of a key", lambda key: shapes_of(draw, key), jax.eval_shape(jax.random.key, 0))
-
-
-def _own_shapes(model: AbstractModel) -> PyTree:
-    """Those of a model's own start, which is traced once, unless the model has no hash."""
-    try:
-        known = _of_models.setdefault(model, {})
-    except TypeError:
-        return _drawn_shapes(model.start)
-    if (kind := jnp.result_type(float)) not in known:
-        known[kind] = _drawn_shapes(model.start)
-    return known[kind]
 
 
 def _layout(position: PyTree, argument: str, model: AbstractModel, discrete: bool) -> Layout:

@@ -16,7 +16,6 @@ from gadabout.driver import Ending, Engine, Interrupted
 from gadabout.files import json_value
 from gadabout.findings import Finding, note
 from gadabout.model import AbstractModel
-from gadabout.settings import settings_of
 from gadabout.store import ZarrSink
 
 if TYPE_CHECKING:
@@ -45,21 +44,20 @@ def to_datatree(engine: Engine, ending: Ending, model: AbstractModel, attributes
     sink = engine.records.sink
     tree = _stored(engine, sink) if isinstance(sink, ZarrSink) else _in_memory(engine, model)
     tree["learned"] = xr.DataTree(learned_by_name(engine, model))
-    sampler, account = engine.sampler, engine.pipeline.account
-    said = model.account(engine.pipeline.feed)
+    account, about = engine.pipeline.account, engine.plan.about
+    said = model.account(engine.feed)
     tree.attrs = {
         "created_at": datetime.now(UTC).isoformat(),
         "inference_library": "gadabout",
         "inference_library_version": version("gadabout"),
         "sampler": engine.plan.name,
-        "adaptation": sampler.adaptation_ends,
-        "exact": sampler.exact,
-        "bias": "; ".join(part for part in (sampler.bias, said.pop("estimated", "")) if part),
-        "sampler_settings": settings_of(sampler),
+        **about,
+        "bias": "; ".join(part for part in (about["bias"], said.pop("estimated", "")) if part),
         **attributes,
         **said,
         **({"choice": engine.evidence} if engine.evidence else {}),
         **{f"seconds_{name}": seconds for name, seconds in account.seconds.items()},
+        **({"num_warmup": made} if (made := engine.evidence.get("warmup_iterations")) is not None else {}),
         "gradient_evaluations": account.gradient_evaluations,
         "ending": type(ending).__name__.lower(),
         "interrupted": isinstance(ending, Interrupted),

@@ -37,7 +37,6 @@ from gadabout.sampler import Learned, for_layout
 from gadabout.schedule import Plan
 from gadabout.store import FollowedSink, ZarrSink, digest
 from gadabout.store.arrays import opened
-from gadabout.threefry import key_of
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -80,7 +79,7 @@ def carry_out(
     try:
         with deferred_interrupt(*([] if not sink.durable else [signal.SIGTERM])) as interrupted:
             engine = Engine(
-                model, plan, settings, key_of(seed), Records(model, sink), starts,
+                model, plan, settings, seed, Records(model, sink), starts,
                 learned=learned, observers=observers, interrupted=interrupted, began=began, feed=model.feed(seed),
             )  # fmt: skip
             engine.records.select = selection(record, engine.offered)
@@ -117,7 +116,7 @@ def _result(engine: Engine, ending: Ending, model: AbstractModel, account: dict[
     sink = engine.records.sink
     if not isinstance(sink, FollowedSink):
         return processes.in_step(engine.settings.mesh, lambda: to_datatree(engine, ending, model, account))
-    processes.in_step(engine.settings.mesh, lambda: (engine.settled(), engine.verdict()))  # as `to_datatree` asks
+    processes.in_step(engine.settings.mesh, lambda: (engine.theta(), engine.verdict()))  # as `to_datatree` asks
     return opened(sink.path)
 
 

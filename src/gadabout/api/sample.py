@@ -135,7 +135,7 @@ def sample(
 def _settings(plan: Plan, num_chains, num_warmup, num_draws, thinning, adapt, until, devices, chain_block) -> Settings:
     """The numbers that are asked of a run, checked."""
     if num_warmup is None:
-        num_warmup = max(sampler.num_warmup for sampler in plan.samplers)
+        num_warmup = plan.num_warmup
     if until is not None and not isinstance(until, Until):
         raise TypeError(f"until must be a rule such as gadabout.Until(ess=1_000), got {until!r}")
     num_chains = plan.num_chains if num_chains is None else check_whole("num_chains", num_chains)
@@ -155,7 +155,7 @@ def _begin(
     model: AbstractModel, plan: Plan, init, init_per_chain, warm_start, num_chains: int
 ) -> tuple[AbstractModel, Starts, Learned | None]:
     """The model laid out, where chains start, and what is known of the target before."""
-    discrete = all(sampler.takes_discrete for sampler in plan.samplers)
+    discrete = plan.takes_discrete
     if warm_start is None:
         starts = starts_of(init, init_per_chain, model, num_chains, discrete)
         return model.laid_out(starts.layout), starts, None

@@ -29,7 +29,6 @@ from gadabout.layout import Layout
 from gadabout.model import AbstractModel
 from gadabout.sampler import Learned, Sampler
 from gadabout.schedule import Plan
-from gadabout.settings import settings_of
 from gadabout.store import Manifest, StoreError, ZarrSink, digest, layout_from_json, layout_to_json
 from gadabout.store.arrays import HIDDEN
 from gadabout.store.checkpoints import read_arrays, write_arrays
@@ -189,7 +188,9 @@ def layout_again(manifest: Manifest, model: AbstractModel) -> Layout:
 
 def starts_again(manifest: Manifest, layout: Layout, start: dict[str, np.ndarray]) -> Starts:
     """The places where the chains of a run have started; whether they were given or drawn (`tries`) is as it was."""
-    return Starts(Partial(_given, jnp.asarray(start["positions"])), manifest.model["tries"], layout)
+    positions = start["positions"]
+    rows = lambda rng, chains: positions
+    return Starts(Partial(_given, jnp.asarray(positions)), manifest.model["tries"], layout, rows)
 
 
 def settings_again(manifest: Manifest, num_draws: int | None, ending: str, devices: Any = None) -> Settings:
@@ -239,10 +240,7 @@ def _as_arrays(learned: Learned) -> dict[str, np.ndarray]:
 
 def _told(plan: Plan) -> dict[str, Any]:
     """What tells plans apart."""
-    settings = {}
-    for i, sampler in enumerate(plan.samplers):
-        settings |= {f"{i}.{name}": value for name, value in settings_of(sampler).items()}
-    settings = json.loads(json.dumps(settings)) | {"stages": [type(stage).__name__ for stage in plan.stages]}
+    settings = json.loads(json.dumps(plan.settings)) | {"stages": [type(stage).__name__ for stage in plan.stages]}
     return {"name": plan.name, "settings": settings, "digest": digest(plan)}
 
 

@@ -136,7 +136,7 @@ def few_starts(distinct: int | None, chains: int) -> list[Finding]:
 
 def unsettled(choice: Mapping[str, Any]) -> list[Finding]:
     """A fit that still changed when its share of warm-up was over, where what was chosen rests on it."""
-    if choice.get("settled", True) or choice.get("move") in (None, "nuts"):
+    if choice.get("settled", True) or choice.get("move") in (None, "nuts", "nuts-diagonal"):
         return []
     problem = "the Gaussian that moves are fitted to still changed when its share of warm-up was over"
     return [Finding("unsettled", problem, "use more num_warmup, or default(move='nuts')")]

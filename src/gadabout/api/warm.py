@@ -47,6 +47,8 @@ def suited(learned: Learned, tree: "xr.DataTree", plan: Plan) -> Learned:
     the user has set now, not what they were then.
     """
     assert learned.mean is not None
+    if plan.on_host:
+        return Learned(learned.mean, learned.factor)
     sampler, n = plan.samplers[-1], learned.mean.size
     learns = all(each is sampler for each in plan.samplers) and not isinstance(sampler.adaptation, NoAdaptation)
     if learns and tree.attrs.get("sampler") == plan.name:

@@ -14,11 +14,12 @@ import numpy as np
 from xarray import DataTree
 
 from gadabout import targets
-from gadabout.algorithms import default, gad, gad_mala, split_hmc
+from gadabout.algorithms import default, gad, gad_mala
 from gadabout.api import sample
 from gadabout.factors import LowRank
 from gadabout.proposals import Langevin
 from gadabout.sampler import Sampler
+from gadabout.schedule import Plan
 
 RANK = 5
 """columns of the low-rank factor"""
@@ -26,11 +27,11 @@ LARGEST = {"gad-mala, dense": 1_000}
 """coordinates above which a sampler is left out"""
 ITERATIONS = 2_000
 """of warm-up, and as many of draws, in `growth`"""
-SAMPLERS: dict[str, Callable[[int], Sampler]] = {
+SAMPLERS: dict[str, Callable[[int], Sampler | Plan]] = {
     "gad-mala, dense": lambda n: gad_mala(factor="dense"),
     "gad-mala, diagonal": lambda n: gad_mala(factor="diagonal"),
     "gad, MALA with a low-rank factor": lambda n: gad(Langevin(_low_rank(n)), target_acceptance=0.55),
-    "split-hmc, diagonal": lambda n: split_hmc("diagonal"),
+    "default, split HMC, diagonal": lambda n: default("diagonal", move="split-hmc"),
 }
 
 
@@ -89,7 +90,7 @@ def growth(dims: Sequence[int], chains: Sequence[int], few: int = 4) -> Iterator
                 yield {"sampler": label, "n": n, "chains": count, **_growing(made(n), n, count)}
 
 
-def _growing(sampler: Sampler, n: int, chains: int) -> dict[str, Any]:
+def _growing(sampler: Sampler | Plan, n: int, chains: int) -> dict[str, Any]:
     done: dict[str, int] = {}
     tree = _run(
         _gaussian, jnp.zeros(n), data=jnp.linspace(0.1, 1.0, n), sampler=sampler, num_chains=chains,

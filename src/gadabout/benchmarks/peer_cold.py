@@ -1,7 +1,7 @@
 """Seconds from the start of a process to q = 1,000: imports, data, compilation, warm-up and draws.
 
-Each peer has a fresh Python process, twice: with an empty folder of compiled programs (JAX's persistent cache, told to
-keep every program, and what `keep_programs` adds to it for gadabout), and then with what the first process left there.
+Each peer has a fresh Python process, twice: with an empty folder for JAX's persistent cache of compiled programs, which
+is set to keep every program, and then with what the first process left there.
 Stan's executable is there both times. Each makes as many draws as reach q = 1,000 with a fifth to spare, going by its
 earlier q, as if q grew with the number of draws; the q that it did reach is told, and the seconds are as they were, not
 scaled to q = 1,000. The clock stops where all draws are in the process's memory, as that of `compare` does: what a peer
@@ -21,11 +21,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from gadabout import early
-from gadabout.benchmarks import OURS
 from gadabout.benchmarks.kept import Kept
 from gadabout.files import PACKAGE
-from gadabout.garbage import uncollected
 
 WANTED, SPARE = 1_000, 1.2
 MOST_DRAWS = 100_000
@@ -114,18 +111,10 @@ def main(asked: str) -> None:
     wanted = json.loads(asked)
     import warnings
 
-    ours = wanted["peer"].startswith(OURS)
-    if ours:
-        early.begin()  # as the command line does
-    with uncollected():
-        from gadabout import targets
-        from gadabout.benchmarks.peer_samplers import PEERS
+    from gadabout import targets
+    from gadabout.benchmarks.peer_samplers import PEERS
 
     warnings.simplefilter("ignore")
-    if ours:
-        from gadabout import default, keep_programs, sample  # noqa: F401  (whose modules `prepare` asks for)
-
-        keep_programs()
     with targets.precision(wanted["target"]):
         model, peer = targets.model(wanted["target"], wanted["data_home"]), PEERS[wanted["peer"]]
         run = peer.prepare(model, wanted["chains"], wanted["draws"])

@@ -11,6 +11,7 @@ from gadabout.cli import (
     bench_peers,
     bench_processes,
     bench_truth,
+    bench_wait,
     bench_wild,
 )
 from gadabout.cli.counts import whole
@@ -37,6 +38,7 @@ bench.command("objectives")(bench_objectives.objectives)
 bench.command("peers")(bench_peers.peers)
 bench.command("processes")(bench_processes.processes)
 bench.command("truth")(bench_truth.truth)
+bench.command("wait")(bench_wait.wait)
 bench.command("wild")(bench_wild.wild)
 
 

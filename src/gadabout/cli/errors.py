@@ -32,8 +32,6 @@ class OneLineErrors(TyperGroup):
                 raise
             print(f"gadabout: error: {message}", file=sys.stderr)
             code = BAD_INPUT
-        if code and (programs := sys.modules.get("gadabout.driver.programs")):  # where there is something to wait for
-            programs.abandon()
         if standalone_mode:
             sys.exit(code or 0)
         return code

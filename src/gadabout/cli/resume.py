@@ -52,11 +52,12 @@ def resume(
     except (OSError, ValueError) as error:
         raise CliError(str(error)) from error
     jax.config.update("jax_enable_x64", manifest.float_type == "float64")
-    from gadabout.cli.running import Wanted, ended, keep_programs
-
-    keep_programs()
     import gadabout
+    from gadabout.cache import keep_for_commands
+    from gadabout.cli.running import Wanted, ended
     from gadabout.cli.targets import resolve
+
+    keep_for_commands()
 
     origin = manifest.model["origin"]
     name = target or origin.get("target")

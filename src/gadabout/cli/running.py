@@ -3,13 +3,11 @@
 import sys
 import warnings
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import typer
 
-from gadabout import early
 from gadabout.cli.destinations import save_json, writing
 from gadabout.cli.errors import FAILED, INTERRUPTED, CliError, one_line
 from gadabout.files import STANDARD_OUTPUT
@@ -23,18 +21,6 @@ class Wanted(NamedTuple):
     plot: Path | None
     progress: bool
     quiet: bool
-
-
-def keep_programs() -> None:
-    """Has compiled programs kept for the commands that come, and begins with what the last one like this asked for.
-
-    Where there is a folder for them.
-    """
-    early.begin()  # before the rest is imported
-    import gadabout
-
-    with suppress(OSError):
-        gadabout.keep_programs()
 
 
 def ended(run: Callable[..., Any], name: str, wanted: Wanted) -> None:

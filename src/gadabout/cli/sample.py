@@ -9,7 +9,6 @@ import typer
 
 from gadabout.cli.counts import whole
 from gadabout.cli.destinations import check_destinations
-from gadabout.garbage import uncollected
 
 
 class Adapt(StrEnum):
@@ -96,18 +95,17 @@ def sample(
     Without arguments it samples the posterior of a logistic regression on data that scikit-learn carries.
     """
     check_destinations(out, plot, json_file)
-    with uncollected():
-        import jax
+    import jax
 
     jax.config.update("jax_enable_x64", not float32)
-    from gadabout.cli.running import Wanted, ended, keep_programs
+    import gadabout
+    from gadabout.cache import keep_for_commands
+    from gadabout.cli.running import Wanted, ended
+    from gadabout.cli.sampler_spec import parse_sampler, parse_until
+    from gadabout.cli.targets import resolve
+    from gadabout.schedule import plan_of
 
-    keep_programs()
-    with uncollected():
-        import gadabout
-        from gadabout.cli.sampler_spec import parse_sampler, parse_until
-        from gadabout.cli.targets import resolve
-        from gadabout.schedule import plan_of
+    keep_for_commands()
 
     made, rule = parse_sampler(sampler), parse_until(until)
     chains = plan_of(made).num_chains if chains is None else chains

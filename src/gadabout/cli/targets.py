@@ -45,7 +45,7 @@ def _built_in(name: str, data_home: Path | None) -> AbstractModel:
         raise CliError(f"TARGET: no target is called {name!r}; {remedy} (a log density of yours is file.py:function)")
     try:
         found = model(name, data_home)
-        object.__setattr__(found, "origin", {"target": name, "data_home": str(data_folder(data_home).resolve())})
+        found.origin = {"target": name, "data_home": str(data_folder(data_home).resolve())}
         return found
     except (DataError, ImportError, OSError, ValueError) as error:
         raise CliError(f"TARGET {name}: {error}") from error

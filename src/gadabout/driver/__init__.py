@@ -5,14 +5,13 @@ from gadabout.driver.checkpoint import Account, Checkpoint, CheckpointError, Cur
 from gadabout.driver.ending import Completed, Ending, Failed, Interrupted, Satisfied
 from gadabout.driver.engine import Engine
 from gadabout.driver.interrupt import deferred_interrupt
-from gadabout.driver.kept import keep_programs
 from gadabout.driver.loop import CHAINS, POSITION
 from gadabout.driver.notebook import NotebookProgress, display
 from gadabout.driver.pipeline import Settings
 from gadabout.driver.progress import Pace, Progress, TextProgress
 from gadabout.driver.records import Records
 from gadabout.driver.search import Starts, check_density
-from gadabout.driver.services import log_densities
+from gadabout.driver.runner import log_densities
 from gadabout.driver.sink import AbstractSink, MemorySink, check_memory
 from gadabout.driver.until import Until
 
@@ -43,7 +42,6 @@ __all__ = [
     "check_memory",
     "deferred_interrupt",
     "display",
-    "keep_programs",
     "log_densities",
     "processes",
 ]

@@ -10,17 +10,16 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import PyTree
 
-FORMAT = 1
+FORMAT = 2
 
 
 @dataclass(frozen=True)
 class Cursor:
-    """Where a run stands: the stage, iterations done of it and since the run's start; what was chosen, and why."""
+    """Where a run stands: the stage, iterations done of it and since the run's start; how the draws are made, and why."""
 
     stage: int = 0
     done: int = 0
     t: int = 0
-    choice: int = 0
     evidence: dict[str, Any] = field(default_factory=dict)
 
 
@@ -70,6 +69,17 @@ class Checkpoint:
         """
         return jax.tree_util.tree_map_with_path(self._restored, skeleton)
 
+    def nested(self) -> dict[str, Any]:
+        """The stored progress of a host stage: dicts of NumPy arrays, of whatever shape they have."""
+        tree: dict[str, Any] = {}
+        for name, values in self.arrays.items():
+            *folders, last = name.split("/")
+            inner = tree
+            for folder in folders:
+                inner = inner.setdefault(folder, {})
+            inner[last] = np.array(values)
+        return tree
+
     def _restored(self, path: Any, leaf: Any) -> Any:
         if not (eqx.is_array(leaf) or isinstance(leaf, jax.ShapeDtypeStruct | np.ndarray)):
             return leaf
@@ -92,6 +102,8 @@ class Checkpoint:
 
 def take(progress: PyTree, cursor: Cursor, account: Account, fingerprint: str) -> Checkpoint:
     """A checkpoint of a stage's progress, in copies: a view of an array would keep it from being donated."""
+    if isinstance(progress, dict):
+        return Checkpoint(_flattened(progress), {}, cursor, account, fingerprint)
     arrays, keys = {}, {}
     for path, leaf in jax.tree_util.tree_leaves_with_path(progress):
         name = jax.tree_util.keystr(path)
@@ -101,3 +113,12 @@ def take(progress: PyTree, cursor: Cursor, account: Account, fingerprint: str) -
         elif isinstance(leaf, jax.Array | np.ndarray):
             arrays[name] = np.array(leaf, copy=True)
     return Checkpoint(arrays, keys, cursor, account, fingerprint)
+
+
+def _flattened(tree: dict[str, Any], prefix: str = "") -> dict[str, np.ndarray]:
+    """The arrays of nested dicts, by names with slashes, in copies."""
+    found: dict[str, np.ndarray] = {}
+    for name, value in tree.items():
+        inner = isinstance(value, dict)
+        found |= _flattened(value, f"{prefix}{name}/") if inner else {f"{prefix}{name}": np.array(value)}
+    return found

@@ -3,45 +3,48 @@
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import cached_property
+from typing import Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Key, PyTree
+from jaxtyping import PyTree
 
+from gadabout.density import AbstractDensity, density_of
 from gadabout.diagnostics import spacing_of
-from gadabout.driver import aside, loop, processes
+from gadabout.driver import limits, loop, processes
 from gadabout.driver.checkpoint import Account, Checkpoint, CheckpointError, Cursor, take
 from gadabout.driver.ending import Completed, Ending, Failed, Interrupted, Satisfied
-from gadabout.driver.foresight import Foresight
-from gadabout.driver.pipeline import Pipeline, Settings
-from gadabout.driver.programs import import_ahead, ready
+from gadabout.driver.pipeline import Pipeline, Segment, Settings
 from gadabout.driver.progress import Progress
 from gadabout.driver.records import Records
-from gadabout.driver.search import Starts
-from gadabout.driver.services import Services
-from gadabout.driver.skeleton import Skeleton
+from gadabout.driver.runner import Runner, log_densities
+from gadabout.driver.search import Found, Starts, check_found, explained
 from gadabout.driver.threads import one_thread
 from gadabout.minibatch import AbstractFeed
 from gadabout.model import AbstractModel
 from gadabout.sampler import Learned, Sampler
-from gadabout.schedule import Judge, Learn, Plan
+from gadabout.schedule import AbstractStage, Learn, Plan, lengths
+from gadabout.target import LogDensityError, fresh
+
+VALUES = 31
+"""proposals of each chain whose log densities are evaluated at once"""
 
 
-class Engine(Services):
-    """Carries a plan out, keeps what it records, and knows how to stop and to go on.
+class Engine:
+    """Carries a plan out, keeps what it records, and knows how to stop and to go on; the `context` of its stages.
 
     Args:
         model: what is sampled, laid out.
         plan: the stages.
         settings: how long, how many chains, over which devices.
-        key: all randomness of the run but that of batches comes from it.
+        seed: all randomness of the run but that of batches comes from it.
         records: what is kept of the run, and where.
         starts: where chains may start.
         learned: what is known of the target before the run.
         observers: called with a `Progress` after every chunk.
-        interrupted: asked before every piece of work whether to stop.
+        interrupted: called before every piece of work: whether to stop.
         began: `time.perf_counter()` at the start of the call whose compile time is accounted for.
         feed: the source of batches, one for each iteration, if there is one.
     """
@@ -51,7 +54,7 @@ class Engine(Services):
         model: AbstractModel,
         plan: Plan,
         settings: Settings,
-        key: Key[Array, ""],
+        seed: int,
         records: Records,
         starts: Starts,
         *,
@@ -61,21 +64,43 @@ class Engine(Services):
         began: float | None = None,
         feed: AbstractFeed | None = None,
     ):
-        self.plan, self.settings, self.records, self.starts = plan, settings, records, starts
-        self.target = model.target if feed is None else model.target.with_data(feed.start())
-        self.learned, self.interrupted = learned, interrupted
-        self.key = key
+        self.plan, self.settings, self.records, self.starts, self.seed = plan, settings, records, starts, seed
+        self.model, self.learned, self.interrupted, self.feed = model, learned, interrupted, feed
         began = time.perf_counter() if began is None else began
-        self.pipeline = Pipeline(self.target, starts.layout.dim, settings, records, observers, began, feed)
-        self.stage, self.done, self.choice, self.evidence = 0, 0, 0, {}
-        self.known, self.drawn_with, self.foresight = False, {}, Foresight(self)
-        looks = [stage.sampler for stage in plan.stages if isinstance(stage, Judge)]
-        records.judged = aside.JUDGED if any(map(self.pipeline.looks, looks)) else ()
+        self.pipeline = Pipeline(starts.layout.dim, settings, records, observers, began, feed)
+        self.stage, self.done, self.evidence = 0, 0, {}
         self.progress: PyTree = None
+        if plan.on_host:
+            self.rng = np.random.Generator(np.random.Philox(np.random.SeedSequence(seed)))
+
+    @cached_property
+    def density(self) -> AbstractDensity:
+        """What host stages evaluate, traced and compiled from now on.
+
+        Raises TypeError or ValueError, with the remedy, for a log density that cannot be evaluated or differentiated.
+        """
+        n, chains, target = self.starts.layout.dim, self.settings.num_chains, self.model.target
+        try:
+            over = {"mesh": self.settings.mesh, "chain_block": self.settings.chain_block}
+            return density_of(target, n, chains=chains, block=VALUES * chains, **over)
+        except LogDensityError:
+            raise
+        except Exception as error:
+            raise explained(error, target, self.starts.layout, order=1) from error
+
+    @cached_property
+    def runner(self) -> Runner:
+        """What runs compiled stages."""
+        target = self.model.target if self.feed is None else self.model.target.with_data(self.feed.start())
+        self.pipeline.target = target = fresh(target, self.starts.layout.dim)
+        key = jax.random.key(self.seed)
+        return Runner(
+            self.plan, target, self.settings, self.records, self.starts, self.pipeline, key, self.learned
+        )
 
     def drive(self, checkpoint: Checkpoint | None = None) -> Ending:
         """Carries the plan out: from its beginning, from a checkpoint, or from where it was stopped."""
-        with one_thread(self.starts.layout.dim):
+        with one_thread():
             self._begin(checkpoint)
             return self._go_on()
 
@@ -84,16 +109,17 @@ class Engine(Services):
         if checkpoint is not None:
             self._restore(checkpoint)
         elif self.progress is None:
-            self.check_memory()
-            self.foresight.begin()
-            self.progress = self.plan.stages[0].begin(self, self.first())
+            if self.plan.on_host:
+                _ = self.density  # compiled from now on
+            limits.check_plan(self)
+            first = self.learned if self.plan.on_host else self.runner.first()
+            self.progress = self.plan.stages[0].begin(self, first)
 
     def _go_on(self) -> Ending:
-        cut = False
         while True:
             stage = self.plan.stages[self.stage]
             self._commit()
-            self._compile()
+            self.pipeline.clock("compile")
             while self.done < stage.length(self):
                 self.pipeline.wait()
                 stop, failed, due = self._agreed()
@@ -101,19 +127,19 @@ class Engine(Services):
                     if not isinstance(ending, Failed):
                         self._commit()
                     return ending
-                cut = self._cuts_a_block()
-                snapshot = self.checkpoint() if due or (cut and self.records.sink.durable) else None
+                if due and stage.on_host:
+                    self._commit()
+                snapshot = self.checkpoint() if due and not stage.on_host else None
                 self.progress, self.done = stage.advance(self, self.progress, self.done)
                 if snapshot is not None:  # by now the records that were made before it are stored, and accounted for
                     self._commit(replace(snapshot, account=self._account()))
             self.pipeline.store()
             if self.stage + 1 == len(self.plan.stages):
                 break
-            warm = stage.end(self, self.progress)
+            handover = stage.end(self, self.progress)
             self.stage, self.done = self.stage + 1, 0
-            self.progress = self.plan.stages[self.stage].begin(self, warm)
-        if not cut:
-            self._commit()
+            self.progress = self.plan.stages[self.stage].begin(self, handover)
+        self._commit()
         return self._failed() or Completed()
 
     def _agreed(self) -> tuple[bool, bool, bool]:
@@ -136,13 +162,6 @@ class Engine(Services):
             return None
         return Failed(self.pipeline.failure or f"process {int(np.argmax(rows))} could not go on; it says why")
 
-    def _cuts_a_block(self) -> bool:
-        """Whether what is left of the run is a part of a block: a longer run goes on from before it, and repeats it."""
-        if self.stage + 1 < len(self.plan.stages) or not isinstance(self.progress, loop.Run):
-            return False
-        block = loop.block_of(self.progress, self.sampler.adaptation.continues)
-        return self.plan.stages[-1].length(self) - self.done < block
-
     def _commit(self, checkpoint: Checkpoint | None = None) -> None:
         """Hands a checkpoint to a sink that keeps them, by default of the run as it stands, all its records stored."""
         if self.records.sink.durable:
@@ -152,8 +171,13 @@ class Engine(Services):
 
     def checkpoint(self) -> Checkpoint:
         """The run as it stands between two pieces of work, in copies."""
-        cursor = Cursor(self.stage, self.done, self.pipeline.t, self.choice, dict(self.evidence))
-        return take(self.gathered(self.progress), cursor, self._account(), self.fingerprint)
+        cursor = Cursor(self.stage, self.done, self.pipeline.t, dict(self.evidence))
+        if self.plan.on_host:
+            counts = np.array([self.density.gradients, self.density.values])
+            progress = {"progress": self.progress, "rng": self.rng.bit_generator.state, "counts": counts}
+        else:
+            progress = self.runner.gathered(self.progress)
+        return take(progress, cursor, self._account(), self.fingerprint)
 
     def _account(self) -> Account:
         return replace(self.pipeline.account, seconds=dict(self.pipeline.account.seconds))
@@ -164,73 +188,33 @@ class Engine(Services):
         names, s = "+".join(type(stage).__name__ for stage in self.plan.stages), self.settings
         return f"{self.plan.name} ({names}), {s.num_chains} chains, {s.num_warmup} of warm-up, thinning {s.thinning}"
 
-    def settled(self) -> PyTree:
-        """The kernels as draws are made with them, from a copy: a run that was stopped can still go on."""
-        is_run = lambda part: isinstance(part, loop.Run)
-        runs = filter(is_run, jax.tree.leaves(self.progress, is_leaf=is_run))  # a stage that looks at one holds more
-        run, stage = next(runs, None), self.acting(self.stage, self.choice)
-        if run is None:
-            return None
-        if isinstance(stage, Learn):
-            sampler = stage.sampler
-            if sampler.adaptation.finishes:
-                copied = jax.tree.map(lambda leaf: jnp.copy(leaf) if eqx.is_array(leaf) else leaf, run)
-                run = self.end_window(sampler, copied, sampler.adaptation.ending(1, 1))
-            run = self.settle(sampler, run)
-        return self.gathered(run.pools.kernel)
-
-    def verdict(self) -> dict[str, np.ndarray]:
-        """What the adaptation says of its end, an entry for each pool; nothing where it did not get so far."""
-        if (
-            not isinstance(self.progress, loop.Run)
-            or not self.settings.num_warmup
-            or isinstance(self.acting(self.stage, self.choice), Learn)
-        ):
-            return {}
-        found = loop.verdict(self.sampler, self.gathered(self.progress))
-        return {name: np.asarray(value) for name, value in found.items()}
-
-    @property
-    def sampler(self) -> Sampler:
-        """The sampler that draws, or would draw."""
-        last = self.plan.stages[-1].samplers
-        return last[min(self.choice, len(last) - 1)]
-
     def _restore(self, checkpoint: Checkpoint) -> None:
         """Puts the run where a checkpoint was taken."""
         if checkpoint.fingerprint != self.fingerprint:
             raise CheckpointError(f"the checkpoint is of {checkpoint.fingerprint}, this run of {self.fingerprint}")
         cursor, account = checkpoint.cursor, checkpoint.account
-        if self.pipeline.feed is not None:
-            self.pipeline.feed.go_on(cursor.t)
-        self.stage, self.done, self.pipeline.t, self.choice = cursor.stage, cursor.done, cursor.t, cursor.choice
+        if self.feed is not None:
+            self.feed.go_on(cursor.t)
+        self.stage, self.done, self.pipeline.t = cursor.stage, cursor.done, cursor.t
         self.evidence = dict(cursor.evidence)
         self.pipeline.account = replace(account, seconds=dict(account.seconds))
-        progress = checkpoint.progress(Skeleton(self).progress_of(cursor.stage))
+        stage = self.plan.stages[cursor.stage]
+        if stage.on_host:
+            stored = checkpoint.nested()
+            self.progress, self.rng.bit_generator.state = stored["progress"], stored["rng"]
+            self.density.gradients, self.density.values = (int(count) for count in stored["counts"])
+            return
+        progress = checkpoint.progress(stage.form(self))
         is_run = lambda part: isinstance(part, loop.Run)
-        lay = lambda part: self.lay(part) if is_run(part) else part
+        lay = lambda part: self.runner.lay(part) if is_run(part) else part
         self.progress = jax.tree.map(lay, progress, is_leaf=is_run)
-
-    def choose(self, choice, evidence):
-        super().choose(choice, evidence)
-        self.foresight.chosen(choice)
-
-    def _compile(self) -> None:
-        """Compiles, side by side, what a stage will run, and those after it with its sampler."""
-        if isinstance(self.progress, loop.Run):
-            ahead = self.foresight.compiling(self.stage, self.progress, self.choice)
-            if self.stage + 1 == len(self.plan.stages) and not all(one.done() for one in ahead):
-                import_ahead("xarray")  # the result asks for it; only the last program is left to compile beside it
-            self.foresight.meanwhile()
-            ready(ahead)
-        self.pipeline.clock("compile")
 
     def _reason_to_end(self, stop: bool, failed: bool) -> Ending | None:
         """Why the run ends here, all records stored; None if it goes on."""
-        until, asked = self.settings.until, False
+        until, evaluate = self.settings.until, False
         if until is not None and self.done and self.stage + 1 == len(self.plan.stages):
-            asked = self.done % self.pipeline.every(self.progress, self.sampler.adaptation.continues, until) == 0
-        if not (stop or asked or failed):
+            evaluate = self.done % self.pipeline.every(until) == 0
+        if not (stop or evaluate or failed):
             return None
         self.pipeline.store()
         if (ending := self._failed()) is not None:
@@ -244,3 +228,77 @@ class Engine(Services):
             reason = until.met(self.records.draws(spacing), self.pipeline.account.seconds["sampling"])
         met = processes.told(mesh, reason is not None)[processes.LEADER].any()
         return Satisfied(reason or f"process {processes.LEADER} found it met") if met else None
+
+    # what stages call
+
+    def share_of_warmup(self, stage: AbstractStage) -> int:
+        """Iterations of a compiled stage of warm-up."""
+        warm = [each for each in self.plan.stages if isinstance(each, Learn)]
+        each = lengths([one.share for one in warm], self.settings.num_warmup)
+        return next(length for one, length in zip(warm, each, strict=True) if one is stage)
+
+    def started(self, positions: Any, values: Any = None, finite: Any = None, tries: Any = None) -> None:
+        """Registers where chains start, and log π there, with the sink.
+
+        Raises ValueError where they, or gradients, are not `finite`, MemoryError where draws need too much room.
+        """
+        if finite is not None:
+            check_found(Found(positions, values, finite, finite, tries), self.starts.layout, 1)
+        if self.records.select(loop.POSITION, False):
+            kept = jax.ShapeDtypeStruct(np.shape(positions), jnp.result_type(float))
+            self.records.check_memory({loop.POSITION: kept}, self.settings.num_draws, "num_draws")
+        if self.records.sink.durable:
+            values = np.asarray(log_densities(self.runner.target, positions)) if values is None else values
+            processes.in_step(self.settings.mesh, lambda: self._register(np.asarray(positions), values))
+
+    def _register(self, positions: np.ndarray, values: np.ndarray) -> None:
+        self.records.sink.started(positions, values)
+        self.records.sink.reserve(*limits.needed(self))
+
+    def note(self, evidence: dict[str, Any]) -> None:
+        """Adds to what the result says of how the draws were made (`attrs["choice"]`)."""
+        self.evidence = {**self.evidence, **evidence}
+
+    def piece(self, done: int, total: int, warmup: bool) -> int:
+        """Iterations of a host stage's next piece: as long as the last one's time says."""
+        length = min(self.pipeline.account.chunk, total - done)
+        if self.settings.until is not None and not warmup:
+            every = self.pipeline.every(self.settings.until)
+            length = min(length, every - done % every)
+        return max(length, 1)
+
+    def keep(self, name: str, draws: dict[str, np.ndarray], done: int, total: int, warmup: bool, began: float) -> None:
+        """Stores draws (t, chains, ...) of a host stage that come after `done`, and reports progress."""
+        segment = Segment(name, done, total, total, adapt=warmup, warmup=warmup)
+        self.pipeline.keep(segment, draws, self.density.gradients, began)
+
+    # what results need
+
+    @property
+    def sampler(self) -> Sampler:
+        """The compiled sampler that draws."""
+        return self.plan.samplers[-1]
+
+    def offered(self) -> set[str]:
+        """The names of all that the plan's iterations can record."""
+        if self.plan.on_host:
+            return {loop.POSITION, *(name for stage in self.plan.stages for name in stage.statistics)}
+        return self.runner.offered()
+
+    def theta(self) -> PyTree:
+        """What was learned: the kernels as draws are made with them, or a dict of arrays by name; None if nothing."""
+        stage = self.plan.stages[self.stage]
+        if stage.on_host:
+            return stage.learned(self.progress)
+        if not isinstance(self.progress, loop.Run):
+            return None
+        return self.runner.settled(stage.samplers[0], self.progress, isinstance(stage, Learn))
+
+    def verdict(self) -> dict[str, np.ndarray]:
+        """What the adaptation says of its end, an entry for each pool; nothing where it did not get so far."""
+        stage = self.plan.stages[self.stage]
+        if not stage.draws or not self.settings.num_warmup:
+            return {}
+        if stage.on_host:
+            return stage.verdict(self.progress)
+        return self.runner.verdict(self.sampler, self.progress)

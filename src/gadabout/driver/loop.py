@@ -1,8 +1,6 @@
 """The programs of a run: its start, the chunk that advances all chains, the ends of windows, what is handed over."""
 
 from collections.abc import Callable
-from concurrent.futures import Future
-from dataclasses import replace
 from typing import Any
 
 import equinox as eqx
@@ -13,14 +11,13 @@ from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 from jaxtyping import Array, Bool, Float, Int, Key, PyTree, UInt
 
-from gadabout.adaptations import AbstractAdaptation, PerChain, Pool
+from gadabout.adaptations import PerChain, Pool
 from gadabout.adaptations.pool import ALONE
 from gadabout.driver import processes
 from gadabout.driver.programs import Program, program, shapes_of
-from gadabout.sampler import Learned, Sampler, State, theta_by_name
-from gadabout.schedule import Warm
+from gadabout.sampler import Sampler, State
+from gadabout.schedule import Handover
 from gadabout.target import Target
-from gadabout.threefry import quick
 
 POSITION = "position"
 CHAINS = "chains"
@@ -44,22 +41,6 @@ class Run(eqx.Module):
     t: UInt[Array, ""]
 
 
-MOST_ENDS = 16
-"""windows that may end within one chunk"""
-
-
-class Windows(eqx.Module):
-    """Where windows of the adaptation end within a chunk: after how many iterations, and of which of its parts.
-
-    Arrays of `MOST_ENDS` rows, of which those after 0 iterations stand for none; and whether θ is learned at all, or
-    the program that learns is one to look with, θ standing still; None where it only learns.
-    """
-
-    after: Int[Array | np.ndarray, " ends"]
-    ending: PyTree
-    learns: Bool[Array | np.ndarray, ""] | None
-
-
 class Tally(eqx.Module):
     """Sums over the iterations of a chunk, thinned ones included; shape (pools, chains)."""
 
@@ -67,13 +48,10 @@ class Tally(eqx.Module):
     gradient_evaluations: Int[Array, "pools chains"]
     finite: Bool[Array, "pools chains"]
     """whether the position at the chunk's end is finite"""
-    made: Int[Array, ""] | None = None
-    """iterations that were made, fewer than asked for where what is learned settled; told of chunks with windows"""
-    settled: Bool[Array, ""] | None = None
 
 
 @program(brief=True)
-def start(sampler: Sampler, target: Target, warm: Warm, pooled: bool) -> Run:
+def start(sampler: Sampler, target: Target, warm: Handover, pooled: bool) -> Run:
     """A run of a sampler from where the stage before has left the chains, and with what it learned."""
     by_pool = lambda leaf: leaf[None] if pooled else leaf[:, None]
     state = eqx.filter_vmap(lambda x: sampler.init(target, x, warm.learned))(by_pool(warm.positions))
@@ -95,14 +73,6 @@ def positions(pools: State) -> Float[Array, "chains n"]:
     return x.reshape(-1, x.shape[-1])
 
 
-@program(brief=True)
-def handed_on(run: Run, where: Callable[[Any], Any]) -> tuple[Float[Array, "chains n"], Learned]:
-    """Where chains stand, and the mean and factor of what `where` says of the kernel with its θ: the first pool's."""
-    kernel = first(run.pools.kernel)
-    known = where(kernel)
-    return positions(run.pools), Learned(known.mean, known.factor, theta_by_name(kernel))
-
-
 def first(stacked: PyTree) -> PyTree:
     """What belongs to the first pool, which is that of all chains where adaptation is pooled."""
     return jax.tree.map(lambda leaf: leaf[0], stacked)
@@ -110,7 +80,7 @@ def first(stacked: PyTree) -> PyTree:
 
 @program(donates=True)
 def end_window(sampler: Sampler, run: Run, ending: PyTree) -> Run:
-    """A run where windows of the adaptation end, in every pool; where `ending` is False throughout it only compiles."""
+    """A run where windows of the adaptation end, in every pool."""
     end = lambda pool: sampler.end_window(pool, ending)
     return Run(_each_pool(end, ALONE, run.pools), run.chain_keys, run.t)
 
@@ -128,13 +98,11 @@ def verdict(sampler: Sampler, run: Run) -> dict[str, Array]:
 
 
 def _keys(run: Run, t: Array) -> Key[Array, "pools chains"]:
-    return jax.vmap(jax.vmap(lambda key: jax.random.fold_in(key, t)))(quick(run.chain_keys))
+    return jax.vmap(jax.vmap(lambda key: jax.random.fold_in(key, t)))(run.chain_keys)
 
 
 @eqx.filter_jit
-def _iteration(
-    sampler: Sampler, target: Target, run: Run, adapt: bool | Array, pool: Pool
-) -> tuple[Run, dict[str, Array]]:
+def iteration(sampler: Sampler, target: Target, run: Run, adapt: bool, pool: Pool) -> tuple[Run, dict[str, Array]]:
     """One iteration of every chain, and its record with the positions in it, each of shape (pools, chains, ...)."""
     within, between = _levels(run, pool)
     step = lambda key, state: sampler.step(key, state, target, adapt, within)
@@ -164,21 +132,15 @@ def _each_pool(function: Callable[..., PyTree], between: Pool, *trees: PyTree) -
 
 def shapes(sampler: Sampler, target: Target, run: Run, adapt: bool) -> dict[str, jax.ShapeDtypeStruct]:
     """Shape and type of all that one iteration can record. Traces what `advance` will trace, so it costs nothing."""
-    adapting = np.asarray(True) if adapt and sampler.adaptation.finishes else adapt  # its windows end within chunks
-    return shapes_of(_iteration, sampler, target, run, adapting, Pool())[1]
+    return shapes_of(iteration, sampler, target, run, adapt, Pool())[1]
 
 
-def block_of(run: Run, adapt: bool) -> int:
-    """Iterations that are made at once: more than one only where θ stands still and the kernel says so."""
-    return 1 if adapt else run.pools.kernel.block
-
-
-def buffer_length(recorded: dict[str, Any], block: int = 1) -> int:
+def buffer_length(recorded: dict[str, Any]) -> int:
     """Draws that a chunk's buffer holds: a power of two that depends on the size of a draw, not on the run's length."""
     draw_bytes = sum(spec.size * spec.dtype.itemsize for spec in recorded.values())
     quick, most = (bytes // max(draw_bytes, 1) for bytes in (QUICK_BYTES, BUFFER_BYTES))
     length = min(LONGEST_BUFFER, max(quick, min(QUICK_LENGTH, most)))
-    return max(block, 2 ** (length.bit_length() - 1))
+    return 2 ** (length.bit_length() - 1)
 
 
 def advance(
@@ -195,7 +157,6 @@ def advance(
     mesh: Mesh | None = None,
     block: int | None = None,
     optimised: bool = False,
-    windows: Windows | None = None,
 ) -> tuple[Run, dict[str, Array], Tally]:
     """Advances a run by `length` iterations, with every `thinning`-th recorded; `run` is donated.
 
@@ -203,56 +164,11 @@ def advance(
     `offset` iterations were made before; a draw is whole once `thinning` are. Neither of the three numbers compiles
     anything anew. Iteration i of the chunk sees the i-th of `batches`, if there are any. `optimised` asks for all of
     the compiler's optimisations. With a mesh the chains lie over its devices, which talk to each other in `Pool` alone;
-    `block` of them are worked on at a time. Where `windows` end the adaptation finishes them, and the chunk ends where
-    what it learns has settled; without a mesh only.
+    `block` of them are worked on at a time.
     """
     counts = np.asarray([length, thinning, offset])
-    known = sampler, target, adapt, fields, batches, windows, block, mesh
+    known = sampler, target, adapt, fields, batches, block, mesh
     return _program(run, optimised)(known, run, counts)
-
-
-def advance_ahead(
-    sampler: Sampler,
-    target: Target,
-    run: Run,
-    adapt: bool,
-    fields: tuple[str, ...],
-    *,
-    batches: Any = None,
-    mesh: Mesh | None = None,
-    block: int | None = None,
-    optimised: bool = False,
-    windows: Windows | None = None,
-    compiled: bool = True,
-) -> Future | None:
-    """Compiles what `advance` will run, in another thread; or traces it alone."""
-    fixed = (sampler, target, adapt, fields, batches, windows, block, mesh)
-    asked = _program(run, optimised)
-    return (asked.ahead if compiled else asked.trace)(fixed, run, np.asarray([0, 1, 0]))
-
-
-def windows_within(adaptation: AbstractAdaptation, done: int, total: int, looks: bool = True) -> tuple[Windows, int]:
-    """The ends of windows of a stage of `total` iterations that come after `done` of them, and up to where they go.
-
-    There are `MOST_ENDS` at the most; the second is where the last of them is, or `total`. `looks` says whether the
-    program that learns is one to look with, too.
-    """
-    ends = [end for end in adaptation.window_ends(total) if end > done]
-    last = ends[MOST_ENDS - 1] if len(ends) > MOST_ENDS else total
-    ends = ends[:MOST_ENDS]
-    rows = [adaptation.ending(end, total) for end in [*ends, 0]]
-    after = np.zeros(MOST_ENDS, np.int64 if jax.config.read("jax_enable_x64") else np.int32)
-    after[: len(ends)] = np.asarray(ends) - done
-    padded = lambda *each: np.stack(
-        [np.asarray(one) for one in (*each, *[each[-1]] * (MOST_ENDS - len(each)))][:MOST_ENDS]
-    )
-    return Windows(after, jax.tree.map(padded, *rows), np.asarray(True) if looks else None), last
-
-
-def no_windows(adaptation: AbstractAdaptation) -> Windows:
-    """Windows of which none ends, for a chunk in which θ stands still."""
-    windows, _ = windows_within(adaptation, 0, 1)
-    return replace(windows, after=np.zeros_like(windows.after), learns=np.asarray(False))
 
 
 @program(donates=True)
@@ -286,14 +202,11 @@ def _program(run: Run, optimised: bool) -> Program:
 
 def _chunk(known: tuple, run: Run, counts: Array, pool: Pool) -> tuple[Run, dict[str, Array], Tally]:
     """`_advance` for the chains at hand."""
-    sampler, target, adapt, fields, batches, windows = known
+    sampler, target, adapt, fields, batches = known
     length, thinning, offset = counts
-    block = block_of(run, adapt)
-    learns = getattr(windows, "learns", None)
-    adapting = adapt if learns is None else learns
     seen = lambda i: target if batches is None else target.with_data(batches.during(i))
     recorded = shapes(sampler, seen(0), run, adapt)
-    capacity = buffer_length({name: recorded[name] for name in fields}, block)
+    capacity = buffer_length({name: recorded[name] for name in fields})
     buffer = {name: jnp.zeros((capacity, *recorded[name].shape), recorded[name].dtype) for name in fields}
     shape = run.chain_keys.shape
     tally = Tally(jnp.zeros(shape), jnp.zeros(shape, int), jnp.ones(shape, bool))
@@ -307,62 +220,13 @@ def _chunk(known: tuple, run: Run, counts: Array, pool: Pool) -> tuple[Run, dict
 
     def one(i, carry):
         run, buffer, tally = carry
-        run, record = _iteration(sampler, seen(i), run, adapting, pool)
+        run, record = iteration(sampler, seen(i), run, adapt, pool)
         return run, *keep(i, record, buffer, tally)
 
-    def many(b, carry):
-        run, buffer, tally = carry
-        first = b * block
-        count = jnp.minimum(block, length - first)
-        keys = jnp.moveaxis(jax.vmap(lambda j: _keys(run, run.t + j))(jnp.arange(block, dtype=run.t.dtype)), 0, 2)
-        within, between = _levels(run, pool)
-        ahead = lambda keys, state: sampler.run(keys, state, seen(0), count, within)
-        pools, *rest = _each_pool(ahead, between, keys, run.pools)
-        positions, records = jax.tree.map(lambda rows: jnp.moveaxis(rows, 1, 0), tuple(rest))
-        records = records | {POSITION: positions}
-        buffer = {name: _stored(buffer[name], records[name], offset + first, count, thinning) for name in fields}
-        made = (jnp.arange(block) < count).reshape(-1, 1, 1)
-        total = lambda name: jnp.sum(jnp.where(made, records[name], 0), 0)
-        acceptance = tally.acceptance + total("acceptance_rate")
-        tally = Tally(acceptance, tally.gradient_evaluations + total("gradient_evaluations"), tally.finite)
-        return Run(pools, run.chain_keys, run.t + count.astype(run.t.dtype)), buffer, tally
-
-    def window(carry):
-        carry, made, _ = carry
-        at = jnp.minimum(jnp.min(jnp.where(windows.after > made, windows.after, length)), length)
-        run, *kept = jax.lax.fori_loop(made, at, one, carry)
-        here = windows.after == at
-        ending = jax.tree.map(lambda rows: jnp.any(rows & here), windows.ending)
-        run = jax.lax.cond(here.any(), lambda run: end_window(sampler, run, ending), lambda run: run, run)
-        return (run, *kept), at, here.any() & jnp.all(jnp.asarray(sampler.adaptation.settled(run.pools.memory)))
-
-    made = settled = None
-    if windows is not None:
-        underway = lambda carry: (carry[1] < length) & ~carry[2]
-        begin = (run, buffer, tally), jnp.zeros_like(length), jnp.asarray(False)
-        (run, buffer, tally), made, settled = jax.lax.while_loop(underway, window, begin)
-    else:
-        turns, body = (length, one) if block == 1 else (-(-length // block), many)
-        run, buffer, tally = jax.lax.fori_loop(0, turns, body, (run, buffer, tally))
+    run, buffer, tally = jax.lax.fori_loop(0, length, one, (run, buffer, tally))
     positions = jax.vmap(lambda pool: pool.position)(run.pools)
     finite = jnp.isfinite(positions).all(-1)
-    return run, buffer, Tally(tally.acceptance, tally.gradient_evaluations, finite, made, settled)
-
-
-def _stored(buffer: Array, rows: Array, before: Array, count: Array, thinning: Array) -> Array:
-    """A buffer with the first `count` of a block's rows, `before` of which others were made.
-
-    Of each `thinning` rows the last is what stays in a slot; slots that they do not fill keep what they hold.
-    """
-    capacity, block = len(buffer), len(rows)
-    begun = before // thinning
-    start = jnp.minimum(begun, capacity - block)  # a whole block of slots, of which some may be of blocks before
-    slots = start + jnp.arange(block)
-    last = jnp.minimum((slots + 1) * thinning - before, count) - 1
-    filled = (slots >= begun) & (slots * thinning < before + count)
-    old = jax.lax.dynamic_slice_in_dim(buffer, start, block)
-    new = jnp.where(filled.reshape(-1, *[1] * (rows.ndim - 1)), rows[jnp.clip(last, 0)], old)
-    return jax.lax.dynamic_update_slice_in_dim(buffer, new, start, 0)
+    return run, buffer, Tally(tally.acceptance, tally.gradient_evaluations, finite)
 
 
 def specs(run: Run) -> Run:

@@ -18,14 +18,13 @@ from gadabout.driver.programs import LONG_WARMUP, asks_the_host, operations
 from gadabout.driver.progress import Progress
 from gadabout.driver.records import Records
 from gadabout.driver.until import Until
-from gadabout.factors.kinds import MANY
 from gadabout.minibatch import AbstractFeed
 from gadabout.sampler import Sampler
 from gadabout.target import Target
 
 SECONDS_PER_CHUNK = 0.2
-FIRST_CHUNK, GRADIENTS = 64, 16
-"""iterations of the first chunk at most, and gradients that each of them is thought to take"""
+FIRST_CHUNK = 64
+"""iterations of a chunk at most where their pace is unknown"""
 ALONE = 100_000.0
 """operations of a gradient up to which a CPU makes chains of uneven work one by one, unless it is told otherwise
 
@@ -77,7 +76,6 @@ class Pipeline:
 
     def __init__(
         self,
-        target: Target,
         dim: int,
         settings: Settings,
         records: Records,
@@ -85,7 +83,9 @@ class Pipeline:
         began: float,
         feed: AbstractFeed | None,
     ):
-        self.target, self.dim, self.settings, self.records = target, dim, settings, records
+        self.dim, self.settings, self.records = dim, settings, records
+        self.target: Any = None
+        """of compiled stages"""
         self.observers, self.began, self.feed = observers, began, feed
         self.account = Account({"compile": 0.0, "warmup": 0.0, "sampling": 0.0}, 0, 0, 1)
         self.failure: str | None = None
@@ -95,31 +95,15 @@ class Pipeline:
         """iterations sent off since the run's start"""
         self._mark = began
         self._pending: Chunk | None = None
-        self._aside = (0, 0)
 
-    def chunk(
-        self, sampler: Sampler, run: loop.Run, segment: Segment, windows: loop.Windows | None = None
-    ) -> tuple[loop.Run, int, bool]:
-        """The next chunk of a segment: the run, still being computed, its iterations, and whether θ has settled.
-
-        With windows it is waited for where θ may settle.
-        """
-        recorded = self.records.buffered(sampler, self.target, run, segment.adapt, segment.warmup)
-        length, fields = self._length(run, recorded, segment), tuple(recorded)
-        run, ahead = self.send(sampler, run, segment, length, fields, windows=windows)
+    def chunk(self, sampler: Sampler, run: loop.Run, segment: Segment) -> tuple[loop.Run, int]:
+        """The next chunk of a segment: the run, still being computed, and its iterations."""
+        recorded = self.records.shapes(sampler, self.target, run, segment.adapt, segment.warmup)
+        length = self._length(run, recorded, segment)
+        run, ahead = self.send(sampler, run, segment, length, tuple(recorded))
         self.store()
-        settled = False
-        if windows is not None and sampler.adaptation.settles:
-            ahead, settled = self.shortened(ahead)
         self._pending = ahead if ahead.length else None
-        return run, ahead.length, settled
-
-    def shortened(self, chunk: Chunk) -> tuple[Chunk, bool]:
-        """A chunk with the iterations that were made of it, and whether θ has settled; it is waited for."""
-        awaited(chunk.tally)
-        made = int(np.asarray(chunk.tally.made))
-        self.t -= chunk.length - made
-        return chunk._replace(length=made), bool(np.asarray(chunk.tally.settled))
+        return run, ahead.length
 
     def send(
         self,
@@ -128,11 +112,9 @@ class Pipeline:
         segment: Segment,
         length: int,
         fields: tuple[str, ...],
-        thinning: int = 0,
-        windows: loop.Windows | None = None,
     ) -> tuple[loop.Run, Chunk]:
         """Sends one chunk off and returns at once. Where batches end the chunk is shorter, and the last one."""
-        thinning, batches = thinning or self.settings.thinning, None
+        thinning, batches = self.settings.thinning, None
         if self.feed is not None:
             batches, found = self.feed.chunk(self.t, length)
             if found < length:
@@ -142,40 +124,12 @@ class Pipeline:
         offset = segment.done % thinning
         run, buffer, tally = loop.advance(
             sampler, self.target, run, length, thinning, segment.adapt, fields,
-            offset=offset, batches=batches, windows=windows, **self._how(run),
+            offset=offset, batches=batches, **self._how(run),
         )  # fmt: skip
         self.t += length
         if processes.several(self.settings.mesh):
             buffer, tally = loop.gather((buffer, tally), self.settings.mesh)
         return run, Chunk(segment, length, buffer, tally, sent)
-
-    def ahead(
-        self, sampler: Sampler, run: loop.Run, adapt: bool, fields: tuple[str, ...], compiled: bool = True
-    ) -> Any:
-        """Compiles what `send` will run, in another thread; or traces it alone."""
-        batches = None if self.feed is None else self.feed.chunk(self.t, 0)[0]
-        windows = self.windows(sampler, 0, 1)[0] if adapt and self.within(sampler) else None
-        how = self._how(run)
-        more = {"batches": batches, "windows": windows, "compiled": compiled}
-        return loop.advance_ahead(sampler, self.target, run, adapt, fields, **more, **how)
-
-    def windows(self, sampler: Sampler, done: int, total: int) -> tuple[loop.Windows, int]:
-        """Windows that end within chunks (see `loop.windows_within`)."""
-        return loop.windows_within(sampler.adaptation, done, total, self.looks(sampler))
-
-    def looks(self, sampler: Sampler) -> bool:
-        """Whether looks are made by the program that learns, which is a program less.
-
-        It copies what is learned in each iteration: with hundreds of coordinates that costs more than it saves.
-        """
-        return self.within(sampler) and self.dim <= MANY
-
-    def within(self, sampler: Sampler) -> bool:
-        """Whether windows of a sampler's adaptation end within chunks.
-
-        Over several devices, and where batches come from the host, chunks end with them.
-        """
-        return sampler.adaptation.finishes and self.settings.mesh is None and self.feed is None
 
     def _how(self, run: loop.Run) -> dict[str, Any]:
         """How chunks are laid out and compiled."""
@@ -195,7 +149,6 @@ class Pipeline:
 
     def wait(self) -> None:
         """Waits for the chunk under way, and sets the length of the next by its time."""
-        self._settle_aside()
         chunk = self._pending
         if chunk is not None:
             awaited((chunk.buffer, chunk.tally))
@@ -203,23 +156,12 @@ class Pipeline:
             longest = max(1, min(8 * self.account.chunk, int(chunk.length * SECONDS_PER_CHUNK / elapsed)))
             self.account = replace(self.account, chunk=longest)
 
-    def foresee(self, gradient_seconds: float) -> None:
-        """Sets the length of the first chunk by what a gradient of all chains took on the way to it."""
-        longest = int(SECONDS_PER_CHUNK / (GRADIENTS * max(gradient_seconds, 1e-6)))
-        self.account = replace(self.account, chunk=max(1, self.account.chunk, min(longest, FIRST_CHUNK)))
-
-    def paced(self, iterations: int, seconds: float) -> None:
-        """Sets the length of the next chunk by what iterations took that nobody keeps."""
-        longest = int(iterations * SECONDS_PER_CHUNK / max(seconds, 1e-6))
-        self.account = replace(self.account, chunk=max(self.account.chunk, longest))
-
     def unknown_pace(self) -> None:
         """Goes on in short chunks: of what is run next, nobody knows how long an iteration takes."""
         self.account = replace(self.account, chunk=min(self.account.chunk, FIRST_CHUNK))
 
     def store(self) -> None:
         """Stores the records of the chunk under way once it is done, adds it to the account, and tells of it."""
-        self._settle_aside()
         chunk, self._pending = self._pending, None
         if chunk is None:
             return
@@ -239,6 +181,24 @@ class Pipeline:
         acceptance = float(np.mean(np.asarray(chunk.tally.acceptance))) / chunk.length
         since, speed = time.perf_counter() - self.began, chunk.length / elapsed
         self._tell(Progress(segment.stage, done, segment.total, acceptance, gradients, since, speed))
+
+    def keep(self, segment: Segment, draws: dict[str, np.ndarray], gradients: int, began: float) -> None:
+        """Stores draws (t, chains, ...) that a host stage made since `began`, with all `gradients` of the run so far."""
+        length, thinning = len(draws["lp"]), self.settings.thinning
+        done, elapsed = segment.done + length, max(time.perf_counter() - began, 1e-9)
+        ends = np.arange(segment.done + 1, done + 1)
+        rows = {name: values[ends % thinning == 0] for name, values in draws.items()}
+        store = lambda: self.records.keep(rows, segment.warmup)
+        if self.guarded(store) is None:
+            return
+        self.t += length
+        self.clock("warmup" if segment.warmup else "sampling")
+        self.add(length, gradients - self.account.gradient_evaluations)
+        longest = max(1, min(8 * self.account.chunk, int(length * SECONDS_PER_CHUNK / elapsed)))
+        self.account = replace(self.account, chunk=longest)
+        acceptance, since = float(draws["acceptance_rate"].mean()), time.perf_counter() - self.began
+        progress = segment.stage, done, segment.total, acceptance, gradients, since, length / elapsed
+        self._tell(Progress(*progress))
 
     def guarded[T](self, write: Callable[[], T]) -> T | None:
         """What a function returns that writes to the sink; where the disk does not let it, the run ends, with None."""
@@ -264,39 +224,27 @@ class Pipeline:
         self.account = replace(self.account, iterations=iterations, gradient_evaluations=gradients)
         return gradients
 
-    def add_aside(self, iterations: int, gradients: int) -> None:
-        """The same for a stage's own work, counted once its piece is over: a run that goes on may repeat it."""
-        self._aside = (self._aside[0] + iterations, self._aside[1] + gradients)
-
-    def _settle_aside(self) -> None:
-        aside, self._aside = self._aside, (0, 0)
-        self.add(*aside)
-
     def clock(self, name: str) -> None:
         """Puts the time since the last call to an account: "compile", "warmup" or "sampling"."""
         now = time.perf_counter()
         self.account.seconds[name] += now - self._mark
         self._mark = now
 
-    def every(self, run: loop.Run, adapt: bool, until: Until) -> int:
-        """Iterations between two questions whether draws are enough: whole draws and whole blocks."""
-        block = loop.block_of(run, adapt)
-        return self.settings.thinning * -(-until.every // block) * block
+    def every(self, until: Until) -> int:
+        """Iterations between two evaluations of a rule: whole draws."""
+        return self.settings.thinning * until.every
 
     def _length(self, run: loop.Run, recorded: dict, segment: Segment) -> int:
-        """As long as the time of the last chunk says, and as a buffer, the batches and the next question allow."""
-        block, thinning = loop.block_of(run, segment.adapt), self.settings.thinning
-        room = thinning * loop.buffer_length(recorded, block) - segment.done % thinning
-        left = segment.end - segment.done
-        length = min(self.account.chunk, left, room)
+        """As long as the time of the last chunk says, and as a buffer, the batches and the next evaluation allow."""
+        thinning = self.settings.thinning
+        length = thinning * loop.buffer_length(recorded) - segment.done % thinning
+        length = min(length, self.account.chunk, segment.end - segment.done)
         if self.feed is not None:
             length = min(length, self.feed.capacity)
         if self.settings.until is not None and not segment.warmup:
-            every = self.every(run, segment.adapt, self.settings.until)
+            every = self.every(self.settings.until)
             length = min(length, every - segment.done % every)
-        if left < block or (length == left and not self.records.sink.durable):  # none goes on from before a part
-            return left
-        return max(block, length // block * block)
+        return length
 
     def _judge(self, chunk: Chunk, kept: int) -> None:
         """Notes a chunk in which a position became infinite or NaN: the run cannot go on after it."""

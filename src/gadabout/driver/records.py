@@ -24,52 +24,30 @@ class Records:
 
     def __init__(self, model: AbstractModel, sink: AbstractSink, select: Callable[[str, bool], bool] = lambda *_: True):
         self.model, self.sink, self.select = model, sink, select
-        self.judged: tuple[str, ...] = ()
-        """what chunks that learn record besides, because iterations are looked at by the same program"""
         self._known: dict[Any, dict[str, jax.ShapeDtypeStruct]] = {}
-        self._drawn: dict[str, jax.ShapeDtypeStruct] = {}
+        self.drawn: dict[str, Any] = {}
+        """shape and type, with two leading axes, of all that is kept of a draw"""
 
     def shapes(
         self, sampler: Sampler, target: Target, run: Any, adapt: bool, warmup: bool
     ) -> dict[str, jax.ShapeDtypeStruct]:
-        """What is kept of an iteration, among all that it offers."""
-        offered = self._offers(sampler, target, run, adapt)
+        """What is kept of a compiled iteration, among all that it offers."""
+        kind = (jax.tree.structure(sampler), adapt)
+        if kind not in self._known:
+            self._known[kind] = loop.shapes(sampler, target, run, adapt)
+        offered = self._known[kind]
         kept = {name: offered[name] for name in sorted(offered) if self.select(name, warmup)}
-        self._drawn = self._drawn if warmup else kept
+        self.drawn = self.drawn if warmup else kept
         return kept
-
-    def buffered(
-        self, sampler: Sampler, target: Target, run: Any, adapt: bool, warmup: bool
-    ) -> dict[str, jax.ShapeDtypeStruct]:
-        """The same, and what is recorded besides."""
-        kept = self.shapes(sampler, target, run, adapt, warmup)
-        if not (adapt and self.judged):
-            return kept
-        offered = self._offers(sampler, target, run, adapt)
-        return {name: offered[name] for name in sorted(offered) if name in kept or name in self.judged}
 
     def nothing(self, num_chains: int) -> dict[str, dict[str, np.ndarray]]:
         """The groups of draws and their statistics without a draw in them."""
-        specs = dict(self._drawn)
+        specs = dict(self.drawn)
         x = specs.pop(loop.POSITION, None)
         empty = lambda spec: np.empty((num_chains, 0, *spec.shape[2:]), spec.dtype)
         posterior = {} if x is None else dict(self.model.constrain(empty(x)))
         groups = {"posterior": posterior, "sample_stats": {name: empty(spec) for name, spec in specs.items()}}
         return {name: group for name, group in groups.items() if group}
-
-    def offered(
-        self, sampler: Sampler, target: Target, run: Any, adapt: bool, names: tuple[str, ...]
-    ) -> dict[str, jax.ShapeDtypeStruct]:
-        """Shape and type of some of an iteration's records."""
-        offered = self._offers(sampler, target, run, adapt)
-        return {name: offered[name] for name in names}
-
-    def _offers(self, sampler: Sampler, target: Target, run: Any, adapt: bool) -> dict[str, jax.ShapeDtypeStruct]:
-        """All records of an iteration; told once for each kind of sampler."""
-        kind = (jax.tree.structure(sampler), adapt)
-        if kind not in self._known:
-            self._known[kind] = loop.shapes(sampler, target, run, adapt)
-        return self._known[kind]
 
     def check_memory(self, shapes: dict[str, jax.ShapeDtypeStruct], draws: int, argument: str) -> None:
         """Raises MemoryError where a sink that keeps everything in memory would need more than the machine has."""
@@ -90,26 +68,43 @@ class Records:
         if loop.POSITION in rows:
             finite = np.isfinite(rows[loop.POSITION][:count]).all((1, 2, 3))
             count = count if finite.all() else int(np.argmin(finite))
-        prefix = "warmup_" if warmup else ""
-        groups: dict[str, dict[str, Any]] = {}
+        own = {name: values[:count].reshape(count, -1, *values.shape[3:]) for name, values in rows.items()}
+        self._append(own, warmup)
+        return count
+
+    def keep(self, rows: dict[str, np.ndarray], warmup: bool) -> int:
+        """Stores draws of a host stage, (draws, chains, ...) each; returns how many they are."""
+        count = len(next(iter(rows.values())))
+        self._append({name: values for name, values in rows.items() if self.select(name, warmup)}, warmup)
+        return count
+
+    def _append(self, rows: dict[str, np.ndarray], warmup: bool) -> None:
+        """Hands draws (draws, chains, ...) to the sink, positions as the model's variables."""
+        prefix, groups = "warmup_" if warmup else "", {}
         if loop.POSITION in rows:
             x = rows.pop(loop.POSITION)
-            groups["posterior"] = dict(self.model.constrain(x))
-            for group, values in ({} if warmup else self.model.outputs(x)).items():
-                groups.setdefault(group, {}).update(values)
+            groups = self._groups(x, warmup)
         groups["sample_stats"] = rows
         for group, values in groups.items():
-            own = {name: _own(np.asarray(value), count) for name, value in values.items()}
-            if count and own:
+            own = {name: np.array(value) for name, value in values.items()}
+            if own and len(next(iter(own.values()))):
                 self.sink.append(prefix + group, own)
-        return count
+
+    def _groups(self, x: np.ndarray, warmup: bool) -> dict[str, dict[str, Any]]:
+        """The model's variables, and what else it computes, of positions (draws, chains, n).
+
+        Where that is a program, rows are filled up to a power of two, so that few sizes are compiled.
+        """
+        count, size = len(x), 1 << max(len(x) - 1, 0).bit_length()
+        if count and not self.model.plain:
+            x = np.concatenate([x, np.broadcast_to(x[:1], (size - count, *x.shape[1:]))])
+        groups: dict[str, dict[str, Any]] = {"posterior": dict(self.model.constrain(x))}
+        for group, values in ({} if warmup else self.model.outputs(x)).items():
+            groups.setdefault(group, {}).update(values)
+        cut = lambda values: {name: np.asarray(value)[:count] for name, value in values.items()}
+        return {group: cut(values) for group, values in groups.items()}
 
     def draws(self, spacing: int = 1) -> np.ndarray:
         """Every `spacing`-th draw kept so far, of all variables, shape (num_chains, draws, coordinates)."""
         kept = self.sink.read("posterior", spacing).values()
         return np.concatenate([values.reshape(*values.shape[:2], -1) for values in kept], -1)
-
-
-def _own(values: np.ndarray, count: int) -> np.ndarray:
-    """A copy of the first rows of (capacity, pools, chains, ...), with one axis of chains."""
-    return np.array(values[:count]).reshape(count, values.shape[1] * values.shape[2], *values.shape[3:])

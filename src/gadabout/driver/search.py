@@ -1,6 +1,7 @@
 """The start of a run: up to 100 tries for a finite one, and errors that say what is wrong where none is found."""
 
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -11,9 +12,9 @@ from jaxtyping import Array, Bool, Float, Int, Key
 
 from gadabout.calls import first_line, place_of
 from gadabout.driver.programs import program
+from gadabout.executables import edition, traced_as
 from gadabout.layout import Layout
 from gadabout.target import LogDensityError, Target
-from gadabout.threefry import quick
 
 
 class Found(eqx.Module):
@@ -27,11 +28,19 @@ class Found(eqx.Module):
 
 
 class Starts(NamedTuple):
-    """Where chains may start: a function (key, chain) of flat positions, how often it is worth asking, the layout."""
+    """Where chains may start.
+
+    Args:
+        propose: a function (key, chain) of flat positions, in JAX.
+        tries: how often a start that is not finite is drawn anew, at the most.
+        layout: of positions.
+        rows: the same as `propose` for all chains at once, a function (generator, number of chains) in NumPy.
+    """
 
     propose: Partial
     tries: int
     layout: Layout
+    rows: Callable[[np.random.Generator, int], Any]
 
 
 def find_start(
@@ -45,24 +54,15 @@ def find_start(
             names the leaf, and whether the value, the gradient or the second derivative failed.
     """
     layout = starts.layout
-    shapes = ", ".join(f"{name}: {shape}" for name, shape in zip(layout.names, layout.shapes, strict=True))
     try:
-        found = _search(*_asked(target, starts, num_chains, order, key))
+        drawn_anew = edition(starts.propose, key, jnp.zeros((), int))
+        found = _search(target, starts.propose, drawn_anew, jnp.asarray(starts.tries), num_chains, order, key)
     except LogDensityError:
         raise
     except Exception as error:
-        raise _explained(error, target, layout.dim, order, f"a position with {shapes}") from error
-    _check(found, layout, order)
+        raise explained(error, target, layout, order) from error
+    check_found(found, layout, order)
     return found.x
-
-
-def find_start_ahead(target: Target, starts: Starts, num_chains: int, order: int, key: Key[Array, ""]) -> None:
-    """Has what `find_start` runs compiled in another thread."""
-    _search.ahead(*_asked(target, starts, num_chains, order, key))
-
-
-def _asked(target: Target, starts: Starts, num_chains: int, order: int, key: Key[Array, ""]) -> tuple:
-    return target, starts.propose, jnp.asarray(starts.tries), num_chains, order, key
 
 
 def check_density(target: Target, n: int) -> None:
@@ -73,6 +73,12 @@ def check_density(target: Target, n: int) -> None:
         raise
     except Exception as error:
         raise _explained(error, target, n, 0, f"a position of shape ({n},)") from error
+
+
+def explained(error: Exception, target: Target, layout: Layout, order: int) -> Exception:
+    """What to raise in place of an error that the log density raised where it is evaluated in JAX."""
+    shapes = ", ".join(f"{name}: {shape}" for name, shape in zip(layout.names, layout.shapes, strict=True))
+    return _explained(error, target, layout.dim, order, f"a position with {shapes}")
 
 
 def _explained(error: Exception, target: Target, n: int, order: int, position: str) -> Exception:
@@ -106,9 +112,15 @@ def _works(target: Target, n: int, order: int) -> bool:
 
 
 @program(brief=True)
-def _search(target: Target, propose: Partial, tries: Array, num_chains: int, order: int, key: Key[Array, ""]) -> Found:
+def _search(
+    target: Target, drawn: Partial, edition: int, tries: Array, num_chains: int, order: int, key: Key[Array, ""]
+) -> Found:
+    def propose(key, chain):
+        with traced_as(edition):
+            return drawn(key, chain)
+
     def search(chain):
-        chain_key = jax.random.fold_in(quick(key), chain)
+        chain_key = jax.random.fold_in(key, chain)
 
         def attempt(found):
             x = propose(jax.random.fold_in(chain_key, found.tries), chain)
@@ -128,7 +140,7 @@ def _search(target: Target, propose: Partial, tries: Array, num_chains: int, ord
     return jax.vmap(search)(jnp.arange(num_chains))
 
 
-def _check(found: Found, layout: Layout, order: int) -> None:
+def check_found(found: Found, layout: Layout, order: int) -> None:
     """Raises ValueError for the first chain without a finite start."""
     logp, gradient, curvature = map(np.asarray, (found.logp, found.gradient_finite, found.curvature_finite))
     bad = np.flatnonzero(~(np.isfinite(logp) & gradient.all(-1) & curvature.all(-1)))

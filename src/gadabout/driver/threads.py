@@ -8,30 +8,25 @@ third by it, but OpenBLAS's threads and XLA's wait for each other: learning take
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import cache
+from importlib import import_module
 
-from threadpoolctl import ThreadpoolController
+from threadpoolctl import threadpool_limits
 
-from gadabout.driver.lapack import find_lapack
-
-LARGEST = 2_000
-"""coordinates up to which a second thread loses more than it gains; beyond, no covariance is fitted unasked"""
 _lock = threading.Lock()
-_limits: list = []
+_limits: list[threadpool_limits] = []
 """one for each run under way; the first of them knows what was before"""
 
 
 @contextmanager
-def one_thread(n: int) -> Iterator[None]:
-    """BLAS and LAPACK work on one thread while it lasts, if there are at most `LARGEST` coordinates.
+def one_thread(compiled: bool = True) -> Iterator[None]:
+    """BLAS and LAPACK work on one thread while it lasts; `compiled` says whether XLA's, which are SciPy's, do too.
 
     That holds for the whole process. What was before is put back when the last of several runs ends.
     """
-    if n > LARGEST:
-        yield
-        return
+    if compiled:
+        import_module("scipy.linalg")  # a library that is loaded later would not be limited
     with _lock:
-        _limits.append(_libraries().limit(limits=1, user_api="blas"))
+        _limits.append(threadpool_limits(1, "blas"))
     try:
         yield
     finally:
@@ -39,10 +34,3 @@ def one_thread(n: int) -> Iterator[None]:
             limit = _limits.pop()
             if not _limits:
                 limit.restore_original_limits()
-
-
-@cache
-def _libraries() -> ThreadpoolController:
-    """The libraries of linear algebra that NumPy and XLA call; XLA finds its own in SciPy."""
-    find_lapack()
-    return ThreadpoolController()

@@ -2,7 +2,6 @@ from .base import AbstractInfo, AbstractKernel, CompositeInfo, Info, MetropolisI
 from .block import Block
 from .compose import AbstractComposite, Cycle, Mix
 from .gibbs import Gibbs
-from .local_global import LocalGlobal
 from .metropolis import Metropolis
 from .nuts import NoUTurn
 from .stochastic_gradient import (
@@ -24,7 +23,6 @@ __all__ = [
     "Gibbs",
     "Info",
     "LangevinDynamics",
-    "LocalGlobal",
     "Metropolis",
     "MetropolisInfo",
     "Mix",

@@ -5,8 +5,6 @@ from collections.abc import Callable
 from typing import Any, Self
 
 import equinox as eqx
-import jax
-import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
 from gadabout.target import Point, Target
@@ -94,28 +92,6 @@ class AbstractKernel(eqx.Module):
         if not isinstance(state, Point):
             raise TypeError(f"the state of {type(self).__name__} is more than a point")
         return state
-
-    @property
-    def block(self) -> int:
-        """Transitions that `run` makes at once: 1, unless many cost less together than one by one."""
-        return 1
-
-    def run(
-        self, keys: Key[Array, " block"], state: PyTree, target: Target, count: Int[Array, ""]
-    ) -> tuple[PyTree, tuple[PyTree, AbstractInfo]]:
-        """The first `count` of `len(keys)` transitions with θ standing still; what follows them is not used.
-
-        Returns the state after them, and states and infos of all, along a leading axis. Blocks are always evaluated
-        whole, so that their rounding does not depend on how many transitions are asked for.
-        """
-
-        def one(state, turn):
-            i, key = turn
-            after, info = self.step(key, state, target)
-            after = jax.tree.map(lambda new, old: jnp.where(i < count, new, old), after, state)
-            return after, (after, info)
-
-        return jax.lax.scan(one, state, (jnp.arange(keys.shape[0]), keys))
 
     @property
     def uneven(self) -> bool:

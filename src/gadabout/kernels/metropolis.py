@@ -19,8 +19,6 @@ class Metropolis(AbstractKernel):
     is −∞ or not a number, is rejected and counted as `nonfinite`. Where `learn` is set, the proposal's pullback of the
     log-ratio is handed on in the info: an adaptation that calls it needs no evaluation of the target of its own, and
     where nobody calls it the compiler drops it.
-
-    A proposal that does not look at where the chain stands says by its `block` how many of them are evaluated at once.
     """
 
     proposal: AbstractProposal
@@ -35,10 +33,6 @@ class Metropolis(AbstractKernel):
     def order(self):
         return self.proposal.order
 
-    @property
-    def block(self):
-        return self.proposal.block
-
     def init(self, x, target):
         return renew_cache(self.proposal, target.at(x, min(self.order, 1)))
 
@@ -51,21 +45,6 @@ class Metropolis(AbstractKernel):
             there, log_q = checked_move(self.proposal, noise, state, target)
             pullback = None
         return self._judged(accept_key, noise, state, there, log_q, pullback)
-
-    def run(self, keys, state, target, count):
-        if self.block == 1:
-            return super().run(keys, state, target, count)
-        noise_keys, accept_keys = jax.vmap(jax.random.split, out_axes=1)(keys)
-        noise = jax.vmap(lambda key: self.proposal.noise(key, state))(noise_keys)
-        proposed = jax.vmap(lambda noise: self.proposal.move(noise, state, target)[0])(noise)
-
-        def judge(here, turn):
-            i, key, noise, there = turn
-            after, info = self._judged(key, noise, here, there, self.proposal.log_ratio(here, there), None)
-            after = jax.tree.map(lambda new, old: jnp.where(i < count, new, old), after, here)
-            return after, (after, info)
-
-        return jax.lax.scan(judge, state, (jnp.arange(keys.shape[0]), accept_keys, noise, proposed))
 
     def _judged(self, key, noise, here, there, log_q, pullback):
         """The state after y was accepted or not, and the info."""

@@ -12,13 +12,10 @@ from jaxtyping import Array, Float, Int
 from gadabout.factors import AbstractFactor
 from gadabout.kernels.alone import alone
 from gadabout.kernels.base import AbstractKernel, Info
-from gadabout.kernels.halving import STRIDE, both_ways, energy_of, halved, no_toll
 from gadabout.target import Point, Target
 
 DIVERGENCE = 1000.0
 """The growth of energy along a trajectory that counts as a divergence, in nats (Stan's)."""
-COINS = 2**31 - 1
-"""what is folded into a trajectory's key for the coins of its steps"""
 
 
 class NoUTurn(AbstractKernel):
@@ -39,19 +36,12 @@ class NoUTurn(AbstractKernel):
     Chains that advance together wait for the longest trajectory among them, which is why those of `sample` go one by
     one where a CPU gains little by their company (`uneven`); `gradient_evaluations` counts a chain's own.
 
-    With `halvings` the trajectory is made of strides of two leapfrogs, and one along which the energy changes too
-    much is made with 2, 4, 8, … times as many, as many as it takes, so that one ε serves the mouth of a funnel and its
-    neck (WALNUTS: Bou-Rabee, Carpenter, Kleppe & Liu 2025): see `kernels.halving`. `acceptance_rate` is then the mean
-    probability of accepting each stride made without halvings, by which ε is learned, and `cut_short` says whether
-    the trajectory ended before a stride that does not lead back. `n_steps` counts leapfrogs of size ε.
-
     Args:
         factor: L.
         step_size: ε, positive.
         max_depth: doublings of a leapfrog, or stride, at most, known at run time only.
         depth_of_draws: the same once the kernel is `settled`.
         deepest: static, the largest depth that there is memory for, 2n numbers a doubling.
-        halvings: static, how often a step may be halved; 0 for plain NUTS.
     """
 
     factor: AbstractFactor
@@ -59,7 +49,6 @@ class NoUTurn(AbstractKernel):
     max_depth: Int[Array, ""]
     depth_of_draws: Int[Array, ""]
     deepest: int = eqx.field(static=True)
-    halvings: int = eqx.field(static=True, default=0)
 
     @property
     def order(self):
@@ -95,26 +84,19 @@ class NoUTurn(AbstractKernel):
     def _after(self, before: Point, momentum: Array, whole: Any, diverging: Array, turned: Array) -> tuple[Point, Info]:
         """The chain's next state and its `Info`, from BlackJAX's expansion state."""
         there, path, steps = whole.proposal.state, whole.trajectory, whole.trajectory.num_states
-        odds = there.logdensity_grad[2].odds if self.halvings else 0.0
-        after = Point(there.position, there.logdensity - odds, *there.logdensity_grad[:2])
+        after = Point(there.position, there.logdensity, *there.logdensity_grad)
         moved = jnp.any(after.x != before.x)
         finite = jnp.isfinite(energy_of(path.leftmost_state)) & jnp.isfinite(energy_of(path.rightmost_state))
-        rate, evaluations, cut = jnp.exp(whole.proposal.sum_log_p_accept) / steps, steps, {}
-        if self.halvings:
-            toll = both_ways(path)
-            rate, evaluations, diverging = toll.acceptance / steps, toll.evaluations, diverging & ~toll.one_way
-            steps = STRIDE * steps
-            cut = {"cut_short": toll.one_way}
+        rate = jnp.exp(whole.proposal.sum_log_p_accept) / steps
         statistics = {
             "diverging": diverging,
-            "energy": whole.proposal.energy + odds,
+            "energy": whole.proposal.energy,
             "tree_depth": whole.step,
             "n_steps": steps,
             "step_size": self.step_size,
             "reached_max_treedepth": (whole.step >= self.max_depth) & ~turned & ~diverging,
-            **cut,
         }
-        return after, Info(after.logp, rate, moved, finite, statistics=statistics, gradient_evaluations=evaluations)
+        return after, Info(after.logp, rate, moved, finite, statistics=statistics, gradient_evaluations=steps)
 
 
 def _blackjax(module: str) -> Any:
@@ -128,7 +110,7 @@ def _trajectory(bits: Array, kernel: NoUTurn, target: Target, here: Point, momen
 
     The key goes in as bits, because a batched choice copies what its branches hold.
     """
-    start = _phase(here, momentum, jax.random.fold_in(bits, COINS) if kernel.halvings else None)
+    start = _phase(here, momentum)
     energy = energy_of(start)
     checkpoints, expand = _blocks(kernel, target)
     trajectory = _blackjax("trajectory")
@@ -139,10 +121,14 @@ def _trajectory(bits: Array, kernel: NoUTurn, target: Target, here: Point, momen
     return whole._replace(termination_state=None), diverging, turned
 
 
-def _phase(here: Point, momentum: Float[Array, " n"], coins: Any = None) -> Any:
-    """BlackJAX's name for a point with a momentum; in the gradient's place stand ∇ log π, Lᵀ ∇ log π, and a toll."""
-    grads = (here.grad, here.cache, *([] if coins is None else [no_toll(here.logp, coins)]))
-    return _blackjax("integrators").IntegratorState(here.x, momentum, here.logp, grads)
+def energy_of(state: Any) -> Float[Array, ""]:
+    """−log π + ‖p‖²/2 of a phase state."""
+    return 0.5 * state.momentum @ state.momentum - state.logdensity
+
+
+def _phase(here: Point, momentum: Float[Array, " n"]) -> Any:
+    """BlackJAX's name for a point with a momentum; in the gradient's place stand ∇ log π and Lᵀ ∇ log π."""
+    return _blackjax("integrators").IntegratorState(here.x, momentum, here.logp, (here.grad, here.cache))
 
 
 def _leapfrog(kernel: NoUTurn, target: Target) -> Callable:
@@ -170,7 +156,6 @@ def _blocks(kernel: NoUTurn, target: Target) -> tuple[Any, Callable]:
     kinetic = lambda momentum, position=None: 0.5 * momentum @ momentum
     new, update, is_met = _blackjax("termination").iterative_uturn_numpyro(_turning)
     leapfrog = _leapfrog(kernel, target)
-    leapfrog = halved(leapfrog, kernel.halvings) if kernel.halvings else leapfrog
     integrate = trajectory.dynamic_progressive_integration(leapfrog, kinetic, update, is_met, DIVERGENCE)
     checkpoints = new(state(jnp.zeros(kernel.factor.dim), None, None, None), kernel.deepest)
     return checkpoints, trajectory.dynamic_multiplicative_expansion(integrate, _turning, kernel.max_depth)

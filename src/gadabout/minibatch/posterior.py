@@ -11,6 +11,7 @@ import numpy as np
 from jaxtyping import Array, Float, PyTree
 
 from gadabout.checks import check_array, check_function, check_positive, check_whole
+from gadabout.executables import edition, traced_as
 from gadabout.minibatch.density import Batch, Batches, Control, EstimatedDensity, num_rows_of
 from gadabout.minibatch.feed import AbstractFeed, IteratorFeed, RowFeed
 from gadabout.model import AbstractModel
@@ -82,12 +83,13 @@ class Minibatches(AbstractModel):
         if self.comes_in_batches:
             raise ValueError("a control variate needs the gradient of all rows, which an iterator of batches hides")
         position = _as_position("position", position)
-        total = None
+        total, now = None, None
         for start in range(0, self.num_rows, BLOCK):
             chosen = np.arange(start, start + min(BLOCK, self.num_rows))
             inside = chosen < self.num_rows
             block = jax.tree.map(lambda leaf: np.asarray(leaf[np.where(inside, chosen, 0)]), self.rows)  # noqa: B023
-            part = _likelihood(self.density, position, block, jnp.asarray(inside, dtype=float))
+            now = now or edition(_value_and_gradient, self.density, position, block)
+            part = _likelihood(self.density, now, position, block, jnp.asarray(inside, dtype=float))
             part = jax.tree.map(lambda sums: np.asarray(sums, np.float64), part)
             total = part if total is None else jax.tree.map(np.add, total, part)
         total = jax.tree.map(lambda sums: jnp.asarray(sums, dtype=float), total)
@@ -105,13 +107,14 @@ class Minibatches(AbstractModel):
         position = _as_position("init", init)
         check_whole("seed", seed, 0, 2**32 - 1)
         zeros = jax.tree.map(jnp.zeros_like, position)
-        feed, state, t = self.feed(seed), (position, zeros, zeros), 0
+        feed, state, t, now = self.feed(seed), (position, zeros, zeros), 0, None
         while t < num_iterations:
             batches, found = feed.chunk(t, min(feed.capacity, num_iterations - t))
             if not found:
                 break
             settings = jnp.asarray([t, found, num_iterations, learning_rate], dtype=float)
-            state, t = _ascend(self.density, state, batches, settings), t + found
+            now = now or edition(jax.value_and_grad(self.density), position, batches.during(0))
+            state, t = _ascend(self.density, now, state, batches, settings), t + found
         return state[0]
 
     @property
@@ -166,20 +169,29 @@ def _checked(rows: PyTree) -> tuple[PyTree, int]:
 
 @eqx.filter_jit
 @whole_products()
-def _likelihood(estimate: EstimatedDensity, position: PyTree, rows: PyTree, weights: Array) -> tuple[Array, PyTree]:
+def _likelihood(estimate: EstimatedDensity, now: int, position: PyTree, rows: PyTree, weights: Array) -> Any:
+    with traced_as(now):
+        return _value_and_gradient(estimate, position, rows, weights)
+
+
+def _value_and_gradient(estimate: EstimatedDensity, position: PyTree, rows: PyTree, weights: Any = 1.0) -> Any:
     return jax.value_and_grad(lambda position: estimate.likelihood(position, rows, weights))(position)
 
 
 @eqx.filter_jit
 @whole_products()
-def _ascend(estimate: EstimatedDensity, state: tuple, batches: Batches, settings: Array) -> tuple:
-    """Adam on one chunk of batches; settings are iterations before, iterations now, their total, and the rate."""
+def _ascend(estimate: EstimatedDensity, now: int, state: tuple, batches: Batches, settings: Array) -> tuple:
+    """Adam on one chunk of batches; settings are iterations before, iterations now, their total, and the rate.
+
+    `now` is the edition of the estimate.
+    """
     before, count, total, rate = settings
 
     def step(i, state):
         position, m, s = state
         batch: Batch = batches.during(i)
-        gradient = jax.grad(estimate)(position, batch)
+        with traced_as(now):
+            gradient = jax.grad(estimate)(position, batch)
         t = before + i + 1
         m = jax.tree.map(lambda m, g: 0.9 * m + 0.1 * g, m, gradient)
         s = jax.tree.map(lambda s, g: 0.999 * s + 0.001 * g**2, s, gradient)

@@ -30,6 +30,11 @@ class Uniform:
         draw = lambda key, shape: jax.random.uniform(key, shape, jnp.result_type(float), -self.radius, self.radius)
         return {name: draw(each, shape) for each, (name, shape) in zip(keys, self.shapes, strict=True)}
 
+    def rows(self, rng: np.random.Generator, chains: int) -> np.ndarray:
+        """The same for all chains at once, flat: (chains, n)."""
+        n = sum(int(np.prod(shape)) for _, shape in self.shapes)
+        return rng.uniform(-self.radius, self.radius, (chains, n))
+
 
 class AbstractForeign(AbstractModel):
     """A model of another library.

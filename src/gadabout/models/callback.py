@@ -4,30 +4,14 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-import equinox as eqx
 import jax
 import numpy as np
 from jax.core import Tracer
-from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float, PyTree
 
-type Rows = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
-"""of float64 rows (m, n): log densities (m,) and their gradients (m, n)"""
+from gadabout.density.host import HostDensity, Rows
 
-
-class HostDensity(eqx.Module):
-    """A log density of positions whose value and gradient come from the host, all chains in one call.
-
-    Rows hold the leaves of a position one after another: in the order of `names`, or in JAX's where there are none.
-    """
-
-    rows: Rows = eqx.field(static=True)
-    differentiable: bool = eqx.field(static=True, default=True)
-    names: tuple[str, ...] | None = eqx.field(static=True, default=None)
-
-    def __call__(self, position: PyTree, data: Any = None) -> Float[Array, ""]:
-        x = ravel_pytree(position if self.names is None else [position[name] for name in self.names])[0]
-        return _value(self.rows, x) if self.differentiable else _both(self.rows, x)[0]
+__all__ = ["HostDensity", "Rows", "host_values", "one_by_one", "unflattened"]
 
 
 def host_values(rows: Callable[[np.ndarray], np.ndarray], x: Float[Array, "*draws n"], size: int) -> Array:
@@ -36,29 +20,6 @@ def host_values(rows: Callable[[np.ndarray], np.ndarray], x: Float[Array, "*draw
         return _flattened(rows, size, x)  # pyright: ignore[reportReturnType]
     like = jax.ShapeDtypeStruct((*x.shape[:-1], size), x.dtype)
     return jax.pure_callback(partial(_flattened, rows, size), like, x, vmap_method="expand_dims")
-
-
-@partial(jax.custom_jvp, nondiff_argnums=(0,))
-def _value(rows: Rows, x: Float[Array, " n"]) -> Float[Array, ""]:
-    return _both(rows, x)[0]
-
-
-@_value.defjvp
-def _(rows, primals, tangents):
-    value, gradient = _both(rows, primals[0])
-    return value, gradient @ tangents[0]
-
-
-def _both(rows: Rows, x: Float[Array, " n"]) -> tuple[Array, Array]:
-    like = jax.ShapeDtypeStruct((), x.dtype), jax.ShapeDtypeStruct(x.shape, x.dtype)
-    return jax.pure_callback(partial(_pair, rows), like, x, vmap_method="expand_dims")
-
-
-def _pair(rows: Rows, x: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Value and gradient of rows of any leading axes."""
-    x = np.asarray(x)
-    value, gradient = rows(np.asarray(x, np.float64).reshape(-1, x.shape[-1]))
-    return np.asarray(value, x.dtype).reshape(x.shape[:-1]), np.asarray(gradient, x.dtype).reshape(x.shape)
 
 
 def _flattened(rows: Callable[[np.ndarray], np.ndarray], size: int, x: Any) -> np.ndarray:

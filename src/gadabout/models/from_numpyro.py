@@ -12,7 +12,6 @@ from jax.tree_util import Partial
 
 from gadabout.calls import called
 from gadabout.checks import check_function
-from gadabout.model import each
 from gadabout.models.base import AbstractForeign
 from gadabout.models.missing import needs
 from gadabout.target import Target
@@ -162,14 +161,14 @@ class NumPyroModel(AbstractForeign):
 
     def constrain(self, x):
         assert self.layout is not None
-        values = each(Partial(NumPyroDensity.latent, self.density), self.data, self.layout, jnp.asarray(x))
+        values = self.each("latent", Partial(NumPyroDensity.latent, self.density), self.data, x)
         return {name: values[name] for name in self.layout.names}
 
     def outputs(self, x):
         assert self.layout is not None
         groups: dict[str, dict[str, Any]] = {"unconstrained_posterior": self.free(x)}
         if not self._summed:
-            more = each(Partial(NumPyroDensity.more, self.density), self.data, self.layout, jnp.asarray(x))
+            more = self.each("more", Partial(NumPyroDensity.more, self.density), self.data, x)
             groups["posterior"] = {name: more[0][name] for name in self._deterministic}
             groups["log_likelihood"] = {name: more[1][name] for name in self._seen}
         return {name: group for name, group in groups.items() if group}
@@ -178,7 +177,7 @@ class NumPyroModel(AbstractForeign):
         if self._summed:
             raise TypeError("model has discrete sites that are summed over, and draws no data")
         assert self.layout is not None
-        drawn = each(Partial(NumPyroDensity.draw, self.density), self.data, self.layout, jnp.asarray(x), keys)
+        drawn = self.each("draw", Partial(NumPyroDensity.draw, self.density), self.data, x, keys)
         return {name: drawn[name] for name in self._seen}
 
     def account(self, feed):

@@ -13,7 +13,6 @@ import jax.numpy as jnp
 import numpy as np
 
 from gadabout.checks import shown
-from gadabout.model import each
 from gadabout.models.base import AbstractForeign, Uniform
 from gadabout.models.missing import needs
 from gadabout.target import Target
@@ -157,7 +156,7 @@ class PyMCModel(AbstractForeign):
 
     def constrain(self, x):
         assert self.layout is not None
-        values = each(self._constrain, (), self.layout, jnp.asarray(x))
+        values = self.each("constrain", self._constrain, (), x)
         return {name: values[name] for name in self._names}
 
     def outputs(self, x):
@@ -165,7 +164,7 @@ class PyMCModel(AbstractForeign):
         groups = {"unconstrained_posterior": self.free(x)}
         for group, graph in (("posterior", self._more), ("log_likelihood", self._likelihood)):
             if graph is not None and graph.outputs:
-                values = each(graph, (), self.layout, jnp.asarray(x))
+                values = self.each(group, graph, (), x)
                 groups[group] = {name: values[name] for name in graph.outputs}
         return groups
 

@@ -33,7 +33,7 @@ from gadabout.monte_carlo.importance import lower_bound, weigh
 from gadabout.monte_carlo.plain import Estimate
 from gadabout.precision import whole_products
 from gadabout.proposals import AbstractDistribution, Gaussian
-from gadabout.target import Target
+from gadabout.target import Target, fresh
 
 LARGEST_STEP = 0.5
 """in units of q's own scale: L shrinks to no less than half of itself in one step"""
@@ -83,7 +83,7 @@ def elbo(
     Raises:
         ValueError, TypeError: for an argument out of range or not of its kind.
     """
-    target, key = model_of(model, data, distribution).target, key_of(seed)
+    target, key = fresh(model_of(model, data, distribution).target, distribution.dim, 0), key_of(seed)
     num_draws = check_room("num_draws", check_whole("num_draws", num_draws, 2), distribution.dim)
     return lower_bound(weigh(key, distribution, target, num_draws)[1])
 
@@ -131,14 +131,15 @@ def fit_gaussian(
     check_one_of("factor", factor, ("dense", "diagonal"))
     fit_key, elbo_key = jax.random.split(key := key_of(seed))
     model, start = _begin(model, data, init, factor, key)
-    q, trace, lost = _fit(fit_key, model.target, start, jnp.asarray(step_size, dtype=float), num_steps, num_draws)
+    target = fresh(model.target, start.dim, 1)
+    q, trace, lost = _fit(fit_key, target, start, jnp.asarray(step_size, dtype=float), num_steps, num_draws)
     if float(lost[0]) == num_draws or not jnp.isfinite(q.factor.log_det()):
         raise ValueError("log π or its gradient is not finite around init; choose a start inside the support")
-    bound = lower_bound(weigh(elbo_key, q, model.target, max(num_draws, 1_000))[1])
+    bound = lower_bound(weigh(elbo_key, q, target, max(num_draws, 1_000))[1])
     messages = []
     if (total := int(lost.sum())) > 0:
         messages.append(f"log π or its gradient was not finite at {total} of {num_steps * num_draws} draws of the fit")
-    if not (left := float(_remaining(elbo_key, q, model.target, max(num_draws, 1_000)))) <= STATIONARY:
+    if not (left := float(_remaining(elbo_key, q, target, max(num_draws, 1_000)))) <= STATIONARY:
         messages.append(
             f"the fit did not converge: its next full step would still be {left:.2g} of its own standard deviations; "
             f"take more steps (num_steps above {num_steps}) or a start nearer to the target"

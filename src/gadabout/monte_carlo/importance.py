@@ -24,6 +24,7 @@ from gadabout.monte_carlo.arguments import Density, Seed, as_flat, check_room, k
 from gadabout.monte_carlo.plain import Estimate, average, evaluate
 from gadabout.precision import whole_products
 from gadabout.proposals import AbstractDistribution, importance_sample
+from gadabout.target import fresh
 
 LARGEST_PARETO_K = 0.7
 
@@ -157,7 +158,7 @@ def importance(
     """
     model, key = model_of(model, data, distribution), key_of(seed)
     num_draws = check_room("num_draws", check_whole("num_draws", num_draws, 2), distribution.dim)
-    draws, log_weights = map(np.array, weigh(key, distribution, model.target, num_draws))
+    draws, log_weights = map(np.array, weigh(key, distribution, fresh(model.target, distribution.dim, 0), num_draws))
     usable = log_weights < np.inf  # neither +∞ nor NaN
     log_weights[~usable] = -np.inf
     if np.isneginf(log_weights).all():

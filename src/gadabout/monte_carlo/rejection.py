@@ -25,6 +25,7 @@ from gadabout.monte_carlo.arguments import Density, Seed, as_flat, check_room, k
 from gadabout.monte_carlo.plain import Estimate
 from gadabout.precision import whole_products
 from gadabout.proposals import AbstractDistribution
+from gadabout.target import fresh
 
 BLOCK = 256
 """proposals evaluated by one vectorised call, whatever the batch size"""
@@ -123,7 +124,7 @@ def rejection(
     log_envelope = check_finite("log_envelope", log_envelope)
     check_room("batch_size", batch_size, distribution.dim)
     check_room("num_draws", num_draws, distribution.dim)
-    target, unravel = model.target, unraveller(model)
+    target, unravel = fresh(model.target, distribution.dim, 0), unraveller(model)
     envelope = jnp.asarray(log_envelope, dtype=float)
     kept, found = [], 0
     for start in range(0, max_proposals, batch_size):

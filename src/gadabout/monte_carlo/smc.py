@@ -41,7 +41,7 @@ from gadabout.monte_carlo.particles import (
 from gadabout.precision import whole_products
 from gadabout.proposals import AbstractDistribution
 from gadabout.sampler import Sampler
-from gadabout.target import Target
+from gadabout.target import Target, fresh
 
 BISECTIONS = 50
 LOWEST_ACCEPTANCE = 0.05
@@ -94,7 +94,7 @@ def smc(
     max_stages = check_whole("max_stages", max_stages)
     share = jnp.asarray(check_probability("ess_share", ess_share, "0.5 is usual"), dtype=float)
     sampler = check_moves(default_moves() if sampler is None else sampler, distribution.dim)
-    bridge = Bridge(distribution, model.target)
+    bridge = Bridge(distribution, fresh(model.target, distribution.dim))
     start_key, stages_key = jax.random.split(key)
     x, state = _start(start_key, sampler, bridge, num_particles)
     λ, trace = jnp.zeros(()), []

@@ -14,9 +14,6 @@ from .langevin import Langevin
 from .mixture import GaussianMixture, MixtureWalk
 from .multiscale import MultiscaleWalk
 from .random_walk import RandomWalk
-from .scale_mixture import ScaleMixture, fitted_weights, log_radial_density
-from .split_hamiltonian import SplitHamiltonian
-from .tails import Tails, fitted_tails, no_tails
 from .trajectory import Trajectory
 from .user import UserProposal, as_pytree
 
@@ -39,20 +36,13 @@ __all__ = [
     "MultiscaleWalk",
     "RandomWalk",
     "ReparametrisedIndependent",
-    "ScaleMixture",
-    "SplitHamiltonian",
     "StudentT",
-    "Tails",
     "Trajectory",
     "UserDistribution",
     "UserProposal",
     "as_pytree",
     "coupling_flow",
-    "fitted_tails",
-    "fitted_weights",
     "importance_sample",
     "log_importance_weight",
-    "log_radial_density",
-    "no_tails",
     "renew_cache",
 ]

@@ -27,11 +27,6 @@ class AbstractProposal(eqx.Module):
         """Derivatives of the log density that a move uses: 0, 1 or 2."""
         return 0
 
-    @property
-    def block(self) -> int:
-        """Moves that are made at once where θ stands still: 1, unless y does not depend on x (see `log_ratio`)."""
-        return 1
-
     @abstractmethod
     def noise(self, key: Key[Array, ""], here: Point) -> PyTree:
         """ε ~ p(ε), free of θ: all the randomness of one move from `here`."""
@@ -39,10 +34,6 @@ class AbstractProposal(eqx.Module):
     @abstractmethod
     def move(self, noise: PyTree, here: Point, target: Target) -> tuple[Point, Float[Array, ""] | float]:
         """The proposed point y = T_θ(x, ε) and log q_θ(x|y) − log q_θ(y|x)."""
-
-    def log_ratio(self, here: Point, there: Point) -> Float[Array, ""]:
-        """log q(x|y) − log q(y|x) of a proposal whose y does not depend on x, for any x, from both caches."""
-        raise NotImplementedError(f"{type(self).__name__} makes its moves one by one: it has no log_ratio of its own")
 
     def log_q(self, there: Point, here: Point) -> Float[Array, ""]:
         """log q_θ(y|x) of any two points with their caches, up to a constant free of θ: see `ScoreFunction`."""

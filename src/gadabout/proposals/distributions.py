@@ -8,7 +8,6 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax.scipy.special import gammaln
 from jaxtyping import Array, Float, Key, PyTree
 
@@ -16,16 +15,6 @@ from gadabout.checks import check_function, check_positive, check_whole
 from gadabout.factors import AbstractFactor
 from gadabout.factors.base import check_factor, check_leaf
 from gadabout.proposals.user import as_pytree
-
-
-def uniforms(key: Key[Array, ""], n: int, dtype: Any) -> Float[Array, " n"]:
-    """n uniforms on (−1, 1), by which `normals` can be drawn, in one call: each is a loop to compile, of its own."""
-    return jax.random.uniform(key, (n,), dtype, np.nextafter(np.array(-1, dtype), 0), 1)
-
-
-def normals(uniform: Float[Array, " n"]) -> Float[Array, " n"]:
-    """The normals z that uniforms 2Φ(z) − 1 on (−1, 1) stand for."""
-    return math.sqrt(2) * jax.lax.erf_inv(uniform)
 
 
 class AbstractDistribution(eqx.Module):
@@ -52,19 +41,6 @@ class AbstractDistribution(eqx.Module):
     @abstractmethod
     def log_density(self, x: Float[Array, " n"]) -> Float[Array, ""]:
         """log q(x), up to a constant free of x and of the parameters that are learned."""
-
-    @property
-    def turns(self) -> bool:
-        """Whether it has half-turns, `noise_at` and `half_turn`."""
-        return False
-
-    def noise_at(self, key: Key[Array, ""], x: Float[Array, " n"]) -> PyTree:
-        """The noise that x is the draw of; where there are several, one of them by its law given x."""
-        raise NotImplementedError
-
-    def half_turn(self, noise: PyTree) -> PyTree:
-        """The noise with ½ added, modulo 1, to each uniform that stands for a coordinate: its own inverse."""
-        raise NotImplementedError
 
     def log_normaliser(self) -> Float[Array, ""] | float:
         """The constant that `log_density` leaves out: log ∫ exp(log_density(x)) dx.

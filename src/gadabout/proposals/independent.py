@@ -8,16 +8,12 @@ from gadabout.proposals.base import AbstractProposal, AbstractReparametrised
 from gadabout.proposals.distributions import AbstractDistribution
 from gadabout.target import Point, Target
 
-BLOCK = 32
-"""Proposals that are evaluated at once where q stands still: the target's work is then one product, not 32."""
-
 
 class Independent(AbstractProposal):
     r"""y ~ q, whatever x: accepted with probability $\min\{1, w(y)/w(x)\}$, $w = \pi/q$.
 
     The ratio's w are the importance weights of q (lectures, "Independence M-H"): where importance sampling gives a draw
-    more weight, the chain gives it more time. log q(x) is kept in the point's cache. Where q stands
-    still, proposals are made in blocks.
+    more weight, the chain gives it more time. log q(x) is kept in the point's cache.
     """
 
     distribution: AbstractDistribution
@@ -26,10 +22,6 @@ class Independent(AbstractProposal):
         if not isinstance(self.distribution, AbstractDistribution):
             remedy = "such as gadabout.proposals.Gaussian(mean, factor)"
             raise TypeError(f"distribution must be a distribution, {remedy}, got {shown(self.distribution)}")
-
-    @property
-    def block(self):
-        return BLOCK
 
     def noise(self, key, here):
         return self.distribution.noise(key)
@@ -40,11 +32,7 @@ class Independent(AbstractProposal):
     def move(self, noise, here, target):
         y, log_q = self.distribution.draw_with_log_density(noise)
         at = target.at(y, self.order)
-        there = Point(at.x, at.logp, at.grad, log_q)
-        return there, self.log_ratio(here, there)
-
-    def log_ratio(self, here, there):
-        return here.cache - there.cache
+        return Point(at.x, at.logp, at.grad, log_q), here.cache - log_q
 
 
 class ReparametrisedIndependent(Independent, AbstractReparametrised):

@@ -8,7 +8,6 @@ from jaxtyping import Array, Float
 from gadabout.factors import AbstractFactor
 from gadabout.factors.base import check_factor, check_leaf
 from gadabout.proposals.base import AbstractProposal
-from gadabout.proposals.scale_mixture import radial
 
 
 class MultiscaleWalk(AbstractProposal):
@@ -46,5 +45,6 @@ class MultiscaleWalk(AbstractProposal):
 
     def log_q(self, there, here):
         z = self.factor.solve(there.x - here.x)
-        terms = radial(z @ z, z.shape[0], jnp.asarray(self.scales, z.dtype), jnp) + jax.nn.log_softmax(self.logits)
+        s = jnp.asarray(self.scales, z.dtype)
+        terms = jax.nn.log_softmax(self.logits) - z.shape[0] * jnp.log(s) - 0.5 * (z @ z) / s**2
         return jax.nn.logsumexp(terms) - self.factor.log_det()

@@ -1,22 +1,26 @@
 """The stages of a run, one after another."""
 
 from html import escape
+from typing import Any
 
 import equinox as eqx
 
 from gadabout.checks import check_finite, check_whole, shown
 from gadabout.sampler import Sampler
-from gadabout.schedule.stages import AbstractStage, AbstractWarmup, Draw, Learn, Search
+from gadabout.schedule.stages import AbstractStage, Draw, Learn, Search
+from gadabout.settings import settings_of
 
 FEW_CHAINS = 4
 """of a sampler whose chains learn little from one another"""
+LONGEST_WARMUP = 1_000
+"""iterations of warm-up at most of a plan that ends it itself"""
 
 
 class Plan(eqx.Module):
     """The stages of a run, one after another; accepted wherever a sampler is named.
 
     Args:
-        stages: what is done, the last of them a `Draw`.
+        stages: what is done, the last of them one that draws.
         name: what results call it.
         num_chains: chains that are run where nobody says how many.
 
@@ -36,33 +40,65 @@ class Plan(eqx.Module):
         for sampler in self.samplers:
             if not isinstance(sampler, Sampler):
                 raise TypeError(f"stages: a sampler must be a recipe's result, such as rwm(), got {shown(sampler)}")
-        kinds = [stage.alternatives[0] for stage in self.stages]
-        if not kinds or [isinstance(kind, Draw) for kind in kinds] != [False] * (len(kinds) - 1) + [True]:
-            names = [type(kind).__name__ for kind in kinds]
+        if not self.stages or [stage.draws for stage in self.stages] != [False] * (len(self.stages) - 1) + [True]:
+            names = [type(stage).__name__ for stage in self.stages]
             raise ValueError(f"stages: the last stage of a plan, and no other, must be Draw; got {names}")
+        if len({stage.on_host for stage in self.stages}) > 1:
+            raise ValueError("stages: those of the default and those that run a sampler do not go together")
         check_whole("num_chains", self.num_chains)
-        warm = [kind for kind in kinds if isinstance(kind, AbstractWarmup)]
-        shares = [check_finite("stages: a share of warm-up", kind.share) for kind in warm]
+        shares = [check_finite("stages: a share of warm-up", s.share) for s in self.stages if isinstance(s, Learn)]
         if any(share < 0 for share in shares) or (shares and abs(sum(shares) - 1) > 1e-9):
             raise ValueError(f"stages: the shares of warm-up must be at least 0 and sum to 1, got {shares}")
 
     def _repr_html_(self) -> str:
         """In a notebook: its stages in their order, each with the settings of the samplers that may run in it."""
         stages = [
-            f"{type(stage.alternatives[0]).__name__}{''.join(one._repr_html_() for one in stage.samplers)}"
-            for stage in self.stages
+            f"{type(stage).__name__}{''.join(one._repr_html_() for one in stage.samplers)}" for stage in self.stages
         ]
         listed = "".join(f"<li>{stage}</li>" for stage in stages).replace("<details open>", "<details>")
         return f"<b>{escape(self.name)}</b>, {self.num_chains} chains<ol>{listed}</ol>"
 
     @property
     def samplers(self) -> tuple[Sampler, ...]:
-        """All samplers that may run in it; the first of those that make the draws comes last."""
+        """All compiled samplers that run in it; that which makes the draws comes last. None of the default's."""
         return tuple(sampler for stage in self.stages for sampler in stage.samplers)
+
+    @property
+    def on_host(self) -> bool:
+        """Whether its stages are NumPy on the host."""
+        return self.stages[-1].on_host
+
+    @property
+    def num_warmup(self) -> int:
+        """Iterations of warm-up where nobody says how many."""
+        return max((sampler.num_warmup for sampler in self.samplers), default=LONGEST_WARMUP)
+
+    @property
+    def takes_discrete(self) -> bool:
+        """Whether positions may hold whole numbers."""
+        return not self.on_host and all(sampler.takes_discrete for sampler in self.samplers)
+
+    @property
+    def about(self) -> dict[str, Any]:
+        """What a result says of how the draws were made."""
+        if self.on_host:
+            settings = settings_of(self.stages)
+            return {"adaptation": "stops after warm-up", "exact": True, "bias": "", "sampler_settings": settings}
+        last = self.samplers[-1]
+        about = {"adaptation": last.adaptation_ends, "exact": last.exact, "bias": last.bias}
+        return about | {"sampler_settings": settings_of(last)}
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The settings of all its stages, by path."""
+        if self.on_host:
+            return settings_of(self.stages)
+        each = enumerate(map(settings_of, self.samplers))
+        return {f"{i}.{name}": value for i, settings in each for name, value in settings.items()}
 
 
 def plan_of(sampler: Sampler | Plan) -> Plan:
-    """A sampler's own plan: to look for starts, to learn, to draw."""
+    """A sampler's own plan: to search for starts, to learn, to draw."""
     return sampler if isinstance(sampler, Plan) else Plan((Search(), Learn(sampler), Draw(sampler)), sampler.name)
 
 

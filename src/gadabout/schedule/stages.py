@@ -1,17 +1,20 @@
-"""What a run does: stages that act on an engine and hand over what they learned."""
+"""What a run does: stages that make pieces of work, and hand over what they learned.
+
+There are two families: stages that run a `Sampler` as a compiled loop (here), and those of the default, which are NumPy
+on the host (`gadabout.ensemble.stages`). The engine knows neither.
+"""
 
 from abc import abstractmethod
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import equinox as eqx
 from jaxtyping import Array, Float, Key, PyTree, UInt
 
-from gadabout.factors import FactorChoice
 from gadabout.sampler import Learned, Sampler, State
 
 
-class Warm(eqx.Module):
-    """What one stage hands to the next: arrays alone.
+class Handover(eqx.Module):
+    """What one compiled stage hands to the next: arrays alone.
 
     Args:
         chain_keys: the key of each chain's noise, shape (num_chains,) or as pools have them.
@@ -31,104 +34,66 @@ class Warm(eqx.Module):
 class AbstractStage(eqx.Module):
     """A part of a run: host code, one bounded piece of work a call; the run can be stopped and stored after each.
 
-    A stage keeps nothing: all that changes is its progress, a pytree of arrays, and the number of iterations done.
-    `engine` runs the programs and keeps the records; the same code called with an engine that only knows shapes gives
-    the skeleton into which a stored progress is read.
+    A stage keeps nothing: all that changes is its progress, and the number of iterations done. `context` is the engine:
+    it evaluates, runs programs, and keeps records.
     """
-
-    if not TYPE_CHECKING:
-        __getattribute__ = object.__getattribute__  # no program is given its methods, which equinox makes into pytrees
-
-    @property
-    def alternatives(self) -> "tuple[AbstractStage, ...]":
-        """The stages of which one acts: it alone, unless that depends on what was chosen."""
-        return (self,)
 
     @property
     def samplers(self) -> tuple[Sampler, ...]:
-        """The samplers that may run in it."""
+        """The compiled samplers that run in it."""
         return ()
 
-    def likely(self, n: int) -> int | None:
-        """Which of the candidates of stages after it acts, as far as that can be told from n coordinates."""
-        return None
+    @property
+    def on_host(self) -> bool:
+        """Whether its progress is a dict of NumPy arrays, of any shape, by name; else it is a pytree of JAX arrays."""
+        return False
 
-    def looks_at(self, engine: Any) -> int:
-        """The number of iterations whose draws it holds at once, beside those that are kept."""
-        return 0
+    @property
+    def draws(self) -> bool:
+        """Whether it makes the draws that are kept."""
+        return False
 
     @abstractmethod
-    def begin(self, engine: Any, warm: Warm) -> PyTree:
+    def begin(self, context: Any, handover: Any) -> PyTree:
         """The progress before the first piece of work."""
 
     @abstractmethod
-    def length(self, engine: Any) -> int:
+    def length(self, context: Any) -> int:
         """The number of iterations after which the stage is over."""
 
     @abstractmethod
-    def advance(self, engine: Any, progress: PyTree, done: int) -> tuple[PyTree, int]:
+    def advance(self, context: Any, progress: PyTree, done: int) -> tuple[PyTree, int]:
         """One piece of work: the new progress, and the iterations done with it."""
 
     @abstractmethod
-    def end(self, engine: Any, progress: PyTree) -> Warm:
+    def end(self, context: Any, progress: PyTree) -> Any:
         """What is handed to the next stage."""
+
+    def form(self, context: Any) -> PyTree:
+        """The shapes and types of its progress, into which a stored one is read; a host stage needs none."""
+        raise NotImplementedError
 
 
 class Search(AbstractStage):
-    """Looks for places to start where the log density and its derivatives are finite; one iteration, no noise of t."""
+    """Searches for starts where the log density and its derivatives are finite; one iteration, no noise of t."""
 
-    def begin(self, engine, warm):
-        return warm
+    def begin(self, context, handover):
+        return handover
 
-    def length(self, engine):
+    def length(self, context):
         return 1
 
-    def advance(self, engine, progress, done):
-        return engine.search(progress), 1
+    def advance(self, context, progress, done):
+        return self.end(context, progress), 1
 
-    def end(self, engine, progress):
-        return progress if progress.positions is not None else engine.search(progress)
-
-
-class Descend(AbstractStage):
-    """Leads every chain from its start to the typical set, and fits a first Gaussian on the way; no noise of t.
-
-    What was learned before, from another run, stands in for it.
-
-    Args:
-        factor: the kind of factor that is fitted; "auto" is "dense" up to 300 coordinates, and up to 2,000 where a
-            gradient takes as many operations as the covariance has entries.
-    """
-
-    factor: FactorChoice = eqx.field(static=True, default="auto")
-
-    def begin(self, engine, warm):
-        return warm
-
-    def length(self, engine):
-        return 1
-
-    def advance(self, engine, progress, done):
-        return self.end(engine, progress), 1
-
-    def end(self, engine, progress):
-        return engine.descend(progress, self.factor) if progress.learned is None else progress
-
-
-class Rest(AbstractStage):
-    """Does nothing: the alternative to a stage that is not always needed (see `Chosen`)."""
-
-    def begin(self, engine, warm):
-        return warm
-
-    def length(self, engine):
-        return 0
-
-    def advance(self, engine, progress, done):
-        return progress, done
-
-    def end(self, engine, progress):
+    def end(self, context, progress):
+        if progress.positions is None:
+            progress = context.runner.search(progress)
+            context.started(progress.positions)
         return progress
+
+    def form(self, context):
+        return context.runner.first()
 
 
 class AbstractRunning(AbstractStage):
@@ -142,24 +107,20 @@ class AbstractRunning(AbstractStage):
     def samplers(self):
         return (self.sampler,)
 
-    def begin(self, engine, warm):
-        return engine.start(self.sampler, warm)
+    def begin(self, context, handover):
+        run = context.runner.start(self.sampler, handover)
+        context.runner.check_memory(self.sampler, run, warmup=not self.draws)
+        return run
 
-    def end(self, engine, progress):
-        return engine.hand_over(progress)
+    def end(self, context, progress):
+        return context.runner.hand_over(progress)
 
-
-class AbstractWarmup(AbstractRunning):
-    """A part of the run's `num_warmup` iterations, whose records are kept as warm-up."""
-
-    share: eqx.AbstractVar[float]
-
-    def length(self, engine):
-        return engine.share_of_warmup(self)
+    def form(self, context):
+        return context.runner.form(self.sampler)
 
 
-class Learn(AbstractWarmup):
-    """Runs a sampler while its θ is learned; its records are kept as warm-up. It ends early where θ has settled.
+class Learn(AbstractRunning):
+    """Runs a sampler while its θ is learned; its records are kept as warm-up.
 
     Args:
         sampler: what runs and learns.
@@ -171,21 +132,11 @@ class Learn(AbstractWarmup):
     share: float = eqx.field(static=True, default=1.0)
     name: str = eqx.field(static=True, default="warmup")
 
-    def advance(self, engine, progress, done):
-        return engine.learn(self.sampler, progress, self.name, done, self.length(engine))
+    def length(self, context):
+        return context.share_of_warmup(self)
 
-
-class Hold(AbstractWarmup):
-    """Runs a sampler as warm-up with θ standing still."""
-
-    sampler: Sampler
-    share: float = eqx.field(static=True, default=1.0)
-    name: str = eqx.field(static=True, default="hold")
-
-    def advance(self, engine, progress, done):
-        total = self.length(engine)
-        run, made = engine.chunk(self.sampler, progress, self.name, done, total, total, adapt=False, warmup=True)
-        return run, done + made
+    def advance(self, context, progress, done):
+        return context.runner.learn(self.sampler, progress, self.name, done, self.length(context))
 
 
 class Draw(AbstractRunning):
@@ -199,14 +150,16 @@ class Draw(AbstractRunning):
     sampler: Sampler
     name: str = eqx.field(static=True, default="sampling")
 
-    def begin(self, engine, warm):
-        return engine.settle(self.sampler, super().begin(engine, warm))
+    @property
+    def draws(self):
+        return True
 
-    def length(self, engine):
-        return engine.num_draws * engine.thinning
+    def begin(self, context, handover):
+        return context.runner.settle(self.sampler, super().begin(context, handover))
 
-    def advance(self, engine, progress, done):
-        total, adapt = self.length(engine), self.sampler.adaptation.continues
-        sampler = engine.drawing(self.sampler)
-        run, made = engine.chunk(sampler, progress, self.name, done, total, total, adapt=adapt, warmup=False)
+    def length(self, context):
+        return context.settings.num_draws * context.settings.thinning
+
+    def advance(self, context, progress, done):
+        run, made = context.runner.draw(self.sampler, progress, self.name, done, self.length(context))
         return run, done + made

@@ -14,7 +14,7 @@ from gadabout.model import AbstractModel
 from gadabout.target import Target
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class Problem(AbstractModel):
     """A posterior of the paper, or another Gaussian or regression, as a model: `sample(problem)` draws from it.
 
@@ -42,10 +42,9 @@ class Problem(AbstractModel):
     observed: Mapping[str, Any] = field(init=False, repr=False, default_factory=dict)
 
     def __post_init__(self):
-        object.__setattr__(self, "layout", layout_of(jax.ShapeDtypeStruct((self.dim,), jnp.result_type(float))))
+        self.layout = layout_of(jax.ShapeDtypeStruct((self.dim,), jnp.result_type(float)))
         if self.columns is not None:
-            object.__setattr__(self, "dims", {"x": ["column"]})
-            object.__setattr__(self, "coords", {"column": list(self.columns)})
+            self.dims, self.coords = {"x": ["column"]}, {"column": list(self.columns)}
 
     @property
     def target(self) -> Target:

@@ -17,7 +17,10 @@ import numpy as np
 from jaxtyping import Array, Key
 from scipy.stats import norm
 
-from gadabout.algorithms import default, nuts, split_hmc
+from gadabout.algorithms import default, hmc, nuts
+from gadabout.density import AbstractDensity
+from gadabout.ensemble.coordinates import Affine
+from gadabout.ensemble.split_hmc import SplitHMC
 from gadabout.kernels import AbstractKernel
 from gadabout.target import Target
 from gadabout.verify.frame import FALSE_ALARM, Figure, Found, Item, Kept, bound
@@ -28,6 +31,7 @@ POWER = 0.95
 CHAINS, DRAWS, RANKED = 16, 250, 128
 """of each chain DRAWS are made; RANKED of all, evenly spaced, are what θ is ranked among"""
 AT_ONCE = 250
+STEP_SIZE = 0.6
 MODELS, JOINT = (NORMAL, LOGISTIC, SCHOOLS), (NORMAL, SCHOOLS)
 VARIANCE, VARIANCE_OF_SQUARES = (1 - (RANKED + 1) ** -2) / 12, 1 / 180
 """of a uniform rank in (0, 1), and of its squared distance from the middle"""
@@ -57,14 +61,17 @@ def ranks(model: Generative, first: int, count: int) -> list[list[float]]:
     return found
 
 
-def joint_drift(kernel: AbstractKernel, model: Generative, chains: int, rounds: int) -> dict[str, Any]:
-    """z of the changes of moments of (θ, y), and how much was accepted."""
+def joint_drift(move: AbstractKernel | None, model: Generative, chains: int, rounds: int) -> dict[str, Any]:
+    """z of the changes of moments of (θ, y), and how much was accepted; without a kernel by split HMC."""
     start_key, key = jax.random.split(jax.random.key(31))
     theta_key, data_key = jax.random.split(start_key)
     theta = jax.vmap(model.prior)(jax.random.split(theta_key, chains))
     y = jax.vmap(model.data)(jax.random.split(data_key, chains), theta)
-    target = Target(model.log_density, y[0])
-    end, acceptance = _alternated(kernel, model, target, (theta, y), jax.random.split(key, rounds))
+    keys = jax.random.split(key, rounds)
+    if move is None:
+        end, acceptance = _alternated_on_host(model, (theta, y), keys)
+    else:
+        end, acceptance = _alternated(move, model, Target(model.log_density, y[0]), (theta, y), keys)
     change = np.asarray(_joint_moments(model, *end) - _joint_moments(model, theta, y))
     z = change.mean(0) / (change.std(0) / math.sqrt(chains))
     return {"z": z.tolist(), "acceptance": float(acceptance)}
@@ -87,6 +94,34 @@ def _alternated(kernel: AbstractKernel, model: Generative, target: Target, start
     return end, rates.mean()
 
 
+class _OwnData(AbstractDensity):
+    """log p(θ | y) of chains that have data of their own, all of them at once."""
+
+    def __init__(self, model: Generative, y: Array):
+        super().__init__(model.n)
+        self.evaluate, self.y = jax.jit(jax.vmap(jax.value_and_grad(model.log_density))), y
+
+    def _value(self, x):
+        return self._value_and_grad(x)[0]
+
+    def _value_and_grad(self, x):
+        value, grad = self.evaluate(jnp.asarray(x), self.y)
+        return np.array(value, float), np.array(grad, float)
+
+
+def _alternated_on_host(model: Generative, start: tuple, keys: Key[Array, " rounds"]):
+    (theta, y), rng, rates = start, np.random.Generator(np.random.Philox(31)), []
+    renew = jax.jit(jax.vmap(model.data))
+    density = _OwnData(model, y)
+    move = SplitHMC(density, Affine(np.zeros(model.n), np.ones(model.n)), STEP_SIZE)
+    for key in keys:
+        state, drawn = move.advance(move.init(np.asarray(theta, float), rng), rng, 1)
+        theta = jnp.asarray(move.positions(state))
+        density.y = y = renew(jax.random.split(key, len(theta)), theta)
+        rates.append(drawn["acceptance_rate"].mean())
+    return (theta, y), float(np.mean(rates))
+
+
 def _joint_moments(model: Generative, theta: Array, y: Array) -> Array:
     i, j = jnp.tril_indices(theta.shape[1])
     of_data = jnp.stack([y.mean(1), (y**2).mean(1)], -1)
@@ -106,11 +141,13 @@ def run(full: bool, kept: Kept) -> Found:
             settings = some | {"chains": CHAINS, "draws": DRAWS, "ranked": RANKED}
             parts += kept(f"ranks-{model.name}-{first}", settings, lambda model=model, some=some: ranks(model, **some))
         u[model.name] = np.asarray(parts)
-    kernels = {"split-hmc": split_hmc(step_size=0.6), "nuts": nuts(step_size=0.5, max_depth=4)}
+    kernels = {"split-hmc": None, "hmc": hmc(4, step_size=STEP_SIZE), "nuts": nuts(step_size=0.5, max_depth=4)}
     joint, size = {}, {"chains": 50_000 if full else 5_000, "rounds": 20}
     for model in JOINT if full else JOINT[:1]:
         for name, sampler in kernels.items():
-            part = lambda model=model, sampler=sampler: joint_drift(sampler.kernel(model.n), model, **size)
+            part = lambda model=model, sampler=sampler: joint_drift(
+                None if sampler is None else sampler.kernel(model.n), model, **size
+            )
             joint[f"{model.name}, {name}"] = kept(f"joint-{model.name}-{name}", size, part)
     return _told(u, joint)
 

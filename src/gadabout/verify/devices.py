@@ -17,7 +17,7 @@ from jax.sharding import Mesh
 from gadabout.algorithms import default
 from gadabout.driver import loop
 from gadabout.sampler import Sampler
-from gadabout.schedule import Plan, Warm
+from gadabout.schedule import Handover, Plan
 from gadabout.target import Target
 from gadabout.verify.exact import SKEW
 from gadabout.verify.frame import FALSE_ALARM, Figure, Found, Item, Kept, bound
@@ -30,8 +30,8 @@ COMPARED = 50
 """iterations in which chains that learn together are compared"""
 ROUNDING = 1e-10
 LAW: dict[str, Any] = {"num_chains": 64, "num_warmup": 500, "num_draws": 1_000}
-QUICK = ("gad-mala",)
 DEFAULT = "default"
+QUICK = ("gad-mala", DEFAULT)
 
 
 def _sampler(name: str) -> Sampler | Plan:
@@ -60,10 +60,8 @@ def _iteration_by_iteration(name: str) -> float:
     """How far apart an iteration ends, of the first 50, each begun where one device has got to."""
     sampler, target, fields = exact_samplers(SKEW)[name], Target(SKEW.log_density), (loop.POSITION,)
     mesh = Mesh(np.array(jax.devices()[:DEVICES]), (loop.CHAINS,))
-    warm = Warm(
-        jax.random.split(jax.random.key(1), CHAINS), jnp.zeros((), jnp.uint32), SKEW.draws(jax.random.key(5), CHAINS)
-    )
-    run, apart = loop.start(sampler, target, warm, True), 0.0
+    keys, starts = jax.random.split(jax.random.key(1), CHAINS), SKEW.draws(jax.random.key(5), CHAINS)
+    run, apart = loop.start(sampler, target, Handover(keys, jnp.zeros((), jnp.uint32), starts), True), 0.0
     for _ in range(COMPARED):
         copied = jax.tree.map(lambda leaf: jnp.copy(leaf) if isinstance(leaf, jax.Array) else leaf, run)
         four = loop.advance(sampler, target, loop.lay(copied, mesh), 1, 1, True, fields, mesh=mesh)[1]
@@ -105,7 +103,7 @@ def _elsewhere(name: str) -> dict[str, Any]:
 
 
 def _found(full: bool, kept: Kept) -> Found:
-    """Every exact sampler and the default in the full version, one sampler in the quick one."""
+    """Every exact sampler and the default in the full version, one sampler and the default in the quick one."""
     names = [*exact_samplers(SKEW), DEFAULT] if full else QUICK
     settings = {"chains": CHAINS, "block": BLOCK, "warmup": WARMUP, "draws": DRAWS, "devices": DEVICES, "law": LAW}
     parts = {name: kept(f"devices-{name}", settings, lambda name=name: _elsewhere(name)) for name in names}

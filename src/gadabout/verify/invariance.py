@@ -2,7 +2,7 @@
 
 Chains start from exact draws and make some transitions with θ standing still. If the law stands still, the change of
 each moment along a chain has mean zero, and z = mean / (sd / √chains) is normal. Moments are those of the standardised
-coordinates, of first and second order, and log π.
+coordinates, of first and second order, and log π. The default's moves are tried with what a warm-up learned.
 """
 
 import warnings
@@ -15,9 +15,15 @@ import numpy as np
 from jaxtyping import Array, Float, Key
 from scipy.stats import norm
 
+from gadabout.algorithms import default
+from gadabout.density import density_of
 from gadabout.driver.programs import forget
+from gadabout.ensemble.choose import Move
+from gadabout.ensemble.handover import Handover
+from gadabout.ensemble.stages import made_move
 from gadabout.kernels import AbstractKernel
 from gadabout.sampler import Learned, Sampler
+from gadabout.schedule import Plan
 from gadabout.target import Target
 from gadabout.verify.exact import EXACT, Exact
 from gadabout.verify.frame import FALSE_ALARM, Figure, Found, Item, Kept, bound
@@ -31,6 +37,7 @@ SEED = 20_191
 TOGETHER = 500
 """chains that are moved at a time: they fit into a core's own memory, and few wait for the deepest tree among them"""
 START, WARM = "at its start", "warmed up"
+MOVES = {f"default, {move}": move for move in ("nuts", "split-hmc", "independence")}
 
 
 class Drift(NamedTuple):
@@ -52,11 +59,28 @@ def drift(kernel: AbstractKernel, exact: Exact, chains: int, iterations: int, se
     start_key, step_key = jax.random.split(jax.random.key(seed))
     start = exact.draws(start_key, chains)
     end, acceptance = _moved(kernel, Target(exact.log_density), start, jax.random.split(step_key, iterations))
+    return _drift(exact, start, end, float(acceptance))
+
+
+def drift_of_move(handover: Handover, exact: Exact, chains: int, iterations: int, seed: int = SEED) -> Drift:
+    """The same of the move of the default that was chosen, with what was learned."""
+    start, rng = exact.draws(jax.random.key(seed), chains), np.random.Generator(np.random.Philox(seed))
+    density = density_of(Target(exact.log_density), len(exact.mean), chains=TOGETHER, block=31 * TOGETHER)
+    move, ends, rates = made_move(density, handover), [], []
+    for x in np.array_split(np.asarray(start), max(chains // TOGETHER, 1)):
+        _, drawn = move.advance(move.init(x, rng), rng, iterations)
+        ends.append(drawn["position"][iterations - 1])
+        rates.append(drawn["acceptance_rate"][:iterations].mean())
+    return _drift(exact, start, jnp.asarray(np.concatenate(ends)), float(np.mean(rates)))
+
+
+def _drift(exact: Exact, start: Array, end: Array, acceptance: float) -> Drift:
+    chains = len(start)
     change = np.asarray(_moments(exact, end) - _moments(exact, start))
     error, n = change.std(0) / np.sqrt(chains), start.shape[1]
     z = change.mean(0) / np.where(error > 0, error, 1)
     squares = n + np.flatnonzero(np.equal(*np.tril_indices(n)))
-    return Drift(z, float(error[:n].max()), float(error[squares].max()), float(acceptance))
+    return Drift(z, float(error[:n].max()), float(error[squares].max()), acceptance)
 
 
 @eqx.filter_jit
@@ -83,17 +107,30 @@ def _moments(exact: Exact, x: Float[Array, "chains n"]) -> Float[Array, "chains 
 
 def warmed_up(sampler: Sampler, exact: Exact, num_warmup: int | None) -> AbstractKernel:
     """The kernel that a real warm-up ends with, from starts around the mean."""
+    tree = _after_warmup(sampler, exact, None if num_warmup is None else min(num_warmup, sampler.num_warmup))
+    theta = {str(name): jnp.asarray(leaf.values) for name, leaf in tree["learned"].data_vars.items()}
+    ends = jnp.asarray(tree["posterior"].to_dataset()["x"].values[:, -1])
+    return sampler.settle(sampler.init(Target(exact.log_density), ends, Learned(theta=theta))).kernel
+
+
+def warmed_up_move(name: str, exact: Exact, num_warmup: int | None = None) -> Handover:
+    """What the draws of the default begin with, by a move."""
+    tree = _after_warmup(default(move=name), exact, num_warmup)
+    chosen = list(Move).index(Move(tree.attrs["choice"]["move"]))
+    theta = {str(name): np.asarray(leaf.values) for name, leaf in tree["learned"].data_vars.items()}
+    return Handover(np.asarray(tree["posterior"].to_dataset()["x"].values[:, -1]), move=np.asarray(chosen), **theta)
+
+
+def _after_warmup(sampler: Sampler | Plan, exact: Exact, num_warmup: int | None) -> Any:
+    """A run with one draw after its warm-up."""
     chains, n = 16, len(exact.mean)
     start = jnp.asarray(exact.mean + 0.5 * exact.sd * np.random.default_rng(7).standard_normal((chains, n)))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
-        tree = sample(
+        return sample(
             exact.log_density, init_per_chain=start, sampler=sampler, seed=11, num_chains=chains,
-            num_warmup=None if num_warmup is None else min(num_warmup, sampler.num_warmup), num_draws=1, progress=False,
+            num_warmup=num_warmup, num_draws=1, progress=False,
         )  # fmt: skip
-    theta = {str(name): jnp.asarray(leaf.values) for name, leaf in tree["learned"].data_vars.items()}
-    ends = jnp.asarray(tree["posterior"].to_dataset()["x"].values[:, -1])
-    return sampler.settle(sampler.init(Target(exact.log_density), ends, Learned(theta=theta))).kernel
 
 
 def run(full: bool, kept: Kept) -> Found:
@@ -103,7 +140,9 @@ def run(full: bool, kept: Kept) -> Found:
     settings = {"chains": chains, "iterations": iterations, "num_warmup": num_warmup}
     rows = []
     for exact in targets:
-        names = [name for name in exact_samplers(exact) if full or name in ("gad-mala", "split-hmc")]
+        names = [
+            name for name in (*exact_samplers(exact), *MOVES) if full or name in ("gad-mala", "default, split-hmc")
+        ]
         for name in names:
             part = lambda name=name, exact=exact: _measured(name, exact, **settings)
             rows += kept(f"invariance-{exact.name}-{name}", settings, part)
@@ -111,16 +150,22 @@ def run(full: bool, kept: Kept) -> Found:
 
 
 def _measured(name: str, exact: Exact, chains: int, iterations: int, num_warmup: int) -> list[dict[str, Any]]:
-    """The drift of one sampler's kernel on a target, with θ at its start and after a warm-up."""
-    sampler, rows = exact_samplers(exact)[name], []
-    kernels = {START: sampler.kernel(len(exact.mean)), WARM: warmed_up(sampler, exact, num_warmup)}
-    for theta, kernel in kernels.items():
-        few = name.startswith("nuts") and theta == START  # whose trees are deep there
-        found = drift(kernel, exact, chains // 10 if few else chains, iterations)
-        about = {"sampler": name, "target": exact.name, "theta": theta, "moments": len(found.z)}
-        rows.append({**about, "largest_z": found.largest, **found._asdict(), "z": found.z.tolist()})
-    forget()
-    return rows
+    """The drift of one sampler's kernel on a target, with θ at its start and after a warm-up; of a move, after it."""
+    drifts = {}
+    if name in MOVES:
+        drifts[WARM] = drift_of_move(warmed_up_move(MOVES[name], exact, num_warmup), exact, chains, iterations)
+    else:
+        sampler, few = exact_samplers(exact)[name], name.startswith("nuts")  # whose trees are deep at its start
+        start = sampler.kernel(len(exact.mean))
+        drifts[START] = drift(start, exact, chains // 10 if few else chains, iterations)
+        drifts[WARM] = drift(warmed_up(sampler, exact, num_warmup), exact, chains, iterations)
+        forget()
+    return [
+        {"sampler": name, "target": exact.name, "theta": theta, "moments": len(found.z), "largest_z": found.largest}
+        | found._asdict()
+        | {"z": found.z.tolist()}
+        for theta, found in drifts.items()
+    ]
 
 
 def _told(rows: list[dict[str, Any]]) -> Found:
@@ -128,7 +173,7 @@ def _told(rows: list[dict[str, Any]]) -> Found:
     detectable = limit + norm.ppf(POWER)
     figures, shifts = [], []
     for theta in (START, WARM):
-        for name in dict.fromkeys(row["sampler"] for row in rows):
+        for name in dict.fromkeys(row["sampler"] for row in rows if row["theta"] == theta):
             mine = [row for row in rows if row["sampler"] == name and row["theta"] == theta]
             worst = max(mine, key=lambda row: row["largest_z"])
             what = f"{name}, θ {theta}: largest |z|, on {worst['target']}"

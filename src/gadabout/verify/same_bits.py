@@ -29,7 +29,7 @@ from gadabout.verify.sampling import sample
 
 CHAINS, WARMUP, DRAWS = 3, 60, 80
 CHUNKS = (1, 7, 1_000)
-QUICK = ("gad-mala", "split-hmc")
+QUICK = ("gad-mala", "default")
 
 
 @contextlib.contextmanager
@@ -68,9 +68,9 @@ def _given(positions, key, chain):
 
 def _engine(sampler: Sampler | Plan, sink: MemorySink) -> Engine:
     positions = SKEW.draws(jax.random.key(5), CHAINS)
-    starts = Starts(Partial(_given, positions), 1, layout_of(jnp.zeros(3)))
+    starts = Starts(Partial(_given, positions), 1, layout_of(jnp.zeros(3)), lambda rng, chains: np.asarray(positions))
     model, settings = Model(SKEW.log_density, jnp.zeros(3)), Settings(CHAINS, WARMUP, DRAWS)
-    return Engine(model, plan_of(sampler), settings, jax.random.key(3), Records(model, sink), starts)
+    return Engine(model, plan_of(sampler), settings, 3, Records(model, sink), starts)
 
 
 def goes_on(sampler: Sampler | Plan) -> bool:
@@ -125,7 +125,7 @@ def _checked(name: str) -> dict[str, bool]:
 
 
 def run(full: bool, kept: Kept) -> Found:
-    """Every exact sampler and the default in the full version, two samplers in the quick one."""
+    """Every exact sampler and the default in the full version, one sampler and the default in the quick one."""
     names = [*exact_samplers(SKEW), "default"] if full else QUICK
     settings = {"chains": CHAINS, "warmup": WARMUP, "draws": DRAWS, "chunks": CHUNKS}
     found = {name: kept(f"same-bits-{name}", settings, lambda name=name: _checked(name)) for name in names}

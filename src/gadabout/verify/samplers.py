@@ -8,7 +8,7 @@ from jaxtyping import Array
 from gadabout import algorithms
 from gadabout.algorithms import RECIPES
 from gadabout.factors import Diagonal
-from gadabout.proposals import AbstractReparametrised, ScaleMixture, StudentT, Tails
+from gadabout.proposals import AbstractReparametrised, StudentT
 from gadabout.sampler import Sampler
 from gadabout.verify.exact import FUNNEL, Exact, funnel_conditional
 
@@ -40,8 +40,6 @@ def exact_samplers(exact: Exact) -> dict[str, Sampler]:
     step, half = float(exact.sd.min()), n // 2
     walk, mala = algorithms.rwm(step_size=step), algorithms.mala(step_size=step)
     student = StudentT(mean, Diagonal(1.2 * sd), jnp.asarray(5.0))
-    lean = Tails(0.1 * jnp.ones(n), 1.1 * jnp.ones(n), 0.1 * jnp.ones(n), 0.4 * jnp.ones(n))
-    leaning = ScaleMixture(mean, Diagonal(sd), lean, jnp.full(6, 1 / 6))
     more = {
         "gad-mala-exact": algorithms.gad_mala("exact"),
         "gad-mala-diagonal": algorithms.gad_mala(factor="diagonal"),
@@ -51,8 +49,6 @@ def exact_samplers(exact: Exact) -> dict[str, Sampler]:
         "nuts-dense": algorithms.nuts("dense"),
         "metropolis-hastings": algorithms.metropolis_hastings(TailedWalk(jnp.log(0.5 * sd))),
         "independence-student": algorithms.independence(student),
-        "local-global": algorithms.local_global(mala, student),
-        "local-global-leaning": algorithms.local_global(walk, leaning),
         "cycle": algorithms.cycle(algorithms.gad_rwm(), algorithms.hmc(2, step_size=step), random_order=True),
         "mix": algorithms.mix(walk, mala, weights=np.array([2.0, 1.0])),
         "block": algorithms.cycle(

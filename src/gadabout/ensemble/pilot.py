@@ -1,0 +1,166 @@
+"""A pilot run: iterations with θ standing still that nobody keeps, by which the move of the draws is chosen.
+
+Chains that stand where there is next to no mass begin anew where others stand, and θ is learned again. It is also where
+the draws belie the fitted Gaussian: a chain that arrived late may have widened all of several fits that agree. And it is
+where a chain that was slow, as in the neck of a funnel, was freed by temporarily shorter steps: then eight times as many
+draws are made, in which others may go where it was. Where there is doubt, or only Pareto's k̂ is left to decide and its
+bound is within two of its standard errors, as many draws again are made, until that is not so or they are eight times
+as many.
+"""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from gadabout.density import AbstractDensity
+from gadabout.ensemble import choose
+from gadabout.ensemble.coordinates import Affine
+from gadabout.ensemble.handover import Handover
+from gadabout.ensemble.modes import discarded_chains, distinct_starts, replacements
+from gadabout.ensemble.move import Draws, State
+from gadabout.ensemble.split_hmc import SplitHMC
+from gadabout.ensemble.trial import Trial, best_independence, correlated, diagnose, slow_chains, stretched
+from gadabout.ensemble.warmup import AGREEMENT, Warmup, coordinates_of
+
+FEWEST, MOST, FOR_EACH = 800, 1_600, 8
+"""draws of all chains in a pilot run: 8 for each coordinate, but not fewer nor more than these"""
+SHORTEST = 16
+"""iterations of a pilot run at the least"""
+LONGER = 8
+"""times as many where there is doubt, and at most where tails leave the choice open"""
+MANY_CHAINS, MEMORY = 16, 2**28
+"""where there is doubt, more chains make as many iterations as these, in so many bytes of draws"""
+SHORTER, MOST_TIMES, MOST_TRIALS = 0.25, 3, 12
+"""by which steps are shortened to free a slow chain, how many times, and in how many trials"""
+RELEARNED = 250
+"""iterations at most in which the Gaussian is learned again"""
+
+
+@dataclass
+class Pilot:
+    """The pilot run of chains that warm-up left in these coordinates, with this step size.
+
+    Args:
+        density: log π.
+        rng: the generator.
+        target_acceptance: that the step size is steered to where it is learned again.
+    """
+
+    density: AbstractDensity
+    rng: np.random.Generator
+    target_acceptance: float = 0.8
+
+    def choose(
+        self, begun: Handover, move: choose.Move | None, known: dict[str, Any]
+    ) -> tuple[Handover, dict[str, Any]]:
+        """The handover with the chosen move and its parameters, and the evidence: numbers and words.
+
+        Args:
+            begun: where chains stand, the coordinates and the step size.
+            move: the move if it is not to be chosen.
+            known: the evidence of the stages before.
+        """
+        length = self.usual_length(begun.x.shape)
+        begun, trial, anew = self._trial(begun, length, known)
+        most = self.most(begun.x.shape)
+        evidence, found = self._judged(trial, most)
+        while more := choose.wanted(evidence, trial.draws.shape, most):
+            begun, further = self._run(begun, more)
+            trial = trial.and_more(further.draws, further.stats)
+            evidence, found = self._judged(trial, most)
+        chosen = choose.decide(evidence) if move is None else move
+        if chosen == choose.Move.NUTS:
+            evidence["correlated"] = correlated(trial.draws)
+        chosen = choose.one_of_kind(chosen, evidence)
+        evidence |= anew | {"move": str(chosen), "named": move is not None}
+        evidence["why"] = choose.why(evidence)
+        handed = replace(begun, move=np.asarray(list(choose.Move).index(chosen)), **found)
+        return handed, evidence
+
+    @staticmethod
+    def usual_length(shape: tuple[int, ...], chains: int | None = None) -> int:
+        """Iterations of a pilot run where nothing speaks for more, of positions of a shape (chains, n)."""
+        wanted = min(max(FEWEST, FOR_EACH * shape[1]), MOST)
+        return max(SHORTEST, -(-wanted // (chains or shape[0])))
+
+    @classmethod
+    def most(cls, shape: tuple[int, ...]) -> tuple[int, int]:
+        """The most iterations: where tails alone leave the choice open, and where there is doubt."""
+        usual, room = LONGER * cls.usual_length(shape), MEMORY // (8 * shape[0] * shape[1])
+        return usual, max(usual, min(LONGER * cls.usual_length(shape, MANY_CHAINS), room))
+
+    def _run(self, begun: Handover, iterations: int, shortened: float = 1.0) -> tuple[Handover, Trial]:
+        """Where chains stand after iterations of split HMC, with steps shortened by a factor, and the trial."""
+        assert begun.step_size is not None
+        move = SplitHMC(self.density, begun.coordinates, float(begun.step_size) * shortened)
+        state, drawn = move.advance(move.init(begun.x, self.rng), self.rng, iterations)
+        return replace(begun, x=move.positions(state)), _as_trial(drawn, begun.coordinates)
+
+    def _trial(self, begun: Handover, length: int, known: dict[str, Any]) -> tuple[Handover, Trial, dict[str, Any]]:
+        """A trial after chains, or learning, began anew, where they had to; and what is said of that."""
+        begun, trial = self._run(begun, length)
+        discarded, anew = discarded_chains(trial.draws, trial.stats["lp"]), {}
+        freed = slow_chains(trial.stats) & ~discarded
+        if freed.any():
+            begun, trial = self._free(begun, trial, ~discarded)
+            freed, discarded = freed & ~slow_chains(trial.stats), discarded_chains(trial.draws, trial.stats["lp"])
+        stretch = stretched(trial, ~discarded)
+        if discarded.any():
+            distinct = distinct_starts(known.get("distinct_starts", len(discarded)), discarded)
+            anew = {"started_anew": np.flatnonzero(discarded).tolist(), "distinct_starts": distinct}
+        if freed.any():
+            anew |= {"led_out": np.flatnonzero(freed).tolist()}
+        if discarded.any() or freed.any() or stretch > AGREEMENT:
+            anew |= {"stretch": stretch}
+            flat = trial.draws[:, ~discarded].reshape(-1, trial.draws.shape[-1])
+            begun = self._learn_anew(replace(begun, x=begun.x[replacements(discarded)]), flat)
+            begun, trial = self._run(begun, LONGER * length if freed.any() else length)
+        return begun, trial, anew
+
+    def _free(self, begun: Handover, trial: Trial, kept: np.ndarray) -> tuple[Handover, Trial]:
+        """A trial after steps four times shorter while a chain that is `kept` is slow, else four times longer.
+
+        The last is with steps as they were, if chains get so far in `MOST_TRIALS`; else the trial is the one before.
+        """
+        now, times = trial, 0
+        for _ in range(MOST_TRIALS):
+            times += 1 if slow_chains(now.stats)[kept].any() else -1
+            if times > MOST_TIMES:
+                break
+            begun, now = self._run(begun, len(trial.draws), SHORTER**times)
+            if not times and not slow_chains(now.stats)[kept].any():
+                return begun, now
+        return begun, trial
+
+    def _learn_anew(self, begun: Handover, draws: np.ndarray) -> Handover:
+        """The handover after another warm-up that begins with the Gaussian of draws (draws, n)."""
+        assert begun.factor is not None
+        factor = np.sqrt(draws.var(0) + np.finfo(float).tiny)
+        if begun.factor.ndim == 2:
+            factor = np.linalg.cholesky(np.diag(0.1 * factor**2) + 0.9 * np.cov(draws.T).reshape(len(factor), -1))
+        warmup = Warmup(self.density, RELEARNED, self.target_acceptance)
+        state = warmup.init(begun.x, Affine(draws.mean(0), factor), self.rng)
+        state, _ = warmup.advance(state, self.rng, RELEARNED)
+        return learned(warmup, state)
+
+    def _judged(self, trial: Trial, most: tuple[int, int]) -> tuple[dict[str, Any], State]:
+        """What the draws say, and the parameters of the best independence proposals.
+
+        R-hat takes longest, and is computed only where nothing else has more iterations made.
+        """
+        found, theirs = best_independence(trial)
+        evidence = diagnose(trial, rhat=False) | theirs
+        if not choose.wanted(evidence, trial.draws.shape, most):
+            evidence = diagnose(trial) | theirs
+        return evidence, found
+
+
+def learned(warmup: Warmup, state: State) -> Handover:
+    """What warm-up hands over."""
+    here, step_size = coordinates_of(state), warmup.rule.finished(state["rule"])
+    return Handover(here.x(state["chains.z"]), here.mean, here.factor, np.asarray(step_size))
+
+
+def _as_trial(drawn: Draws, coordinates: Affine) -> Trial:
+    return Trial(drawn["position"], {name: rows for name, rows in drawn.items() if name != "position"}, coordinates)

@@ -1,0 +1,142 @@
+r"""Hamiltonian trajectories that turn about a Gaussian which is near the target: split Hamiltonian Monte Carlo.
+
+In coordinates z in which the Gaussian is N(0, I) the energy is split into that of the Gaussian, whose flow is a
+rotation, and the rest, whose gradient is minus the residual $r(z) = \nabla_z\log\pi + z$ (Shahbaba, Lan, Johnson & Neal
+2014, "Split Hamiltonian Monte Carlo"):
+$$p \leftarrow p + \tfrac h2 r(z),\quad (z, p) \leftarrow (z\cos h + p\sin h,\; p\cos h - z\sin h),\quad
+p \leftarrow p + \tfrac h2 r(z).$$
+Each part preserves volume and is reversible, so the log ratio is the change of $\log\pi - \tfrac12\|p\|^2$; it is 0 on
+the Gaussian.
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from gadabout.density.base import AbstractDensity
+from gadabout.ensemble.coordinates import Affine
+from gadabout.ensemble.move import AbstractMove, Draws, State
+
+QUARTER = 0.5 * math.pi
+"""the turn, in radians, after which a trajectory on the Gaussian has forgotten where it began"""
+SHORTEST = 0.6
+"""the smallest turn of a trajectory, as a share of the largest"""
+DIVERGENCE = -1000.0
+"""the log ratio down to which a trajectory does not diverge"""
+KINDS = {
+    "lp": float, "acceptance_rate": float, "accepted": bool, "nonfinite": bool, "diverging": bool, "n_steps": int,
+    "gradient_evaluations": int, "energy": float, "step_size": float,
+}  # fmt: skip
+"""the statistics and their types"""
+
+
+@dataclass(frozen=True)
+class SplitHMC(AbstractMove):
+    """Split HMC: every chain turns by an angle uniform on (0.6, 1) · π/2, in equally many equal steps.
+
+    Its state is `z` and `residual`, of shape (chains, n), and `lp`, of shape (chains,).
+
+    Args:
+        density: log π.
+        coordinates: z, in which the Gaussian is N(0, I).
+        step_size: the longest step, in radians.
+        max_steps: steps of a trajectory at most; where more would be needed it turns by less.
+    """
+
+    density: AbstractDensity
+    coordinates: Affine
+    step_size: float
+    max_steps: int = 32
+
+    @property
+    def steps(self) -> int:
+        """Steps, hence gradients, of a trajectory."""
+        return int(np.clip(np.ceil(QUARTER / self.step_size), 1, self.max_steps))
+
+    @np.errstate(all="ignore")
+    def init(self, x, rng):
+        z = self.coordinates.z(x)
+        lp, grad = self.coordinates.value_and_grad(self.density, z)
+        return {"z": z, "residual": grad + z, "lp": lp}
+
+    def positions(self, state):
+        return self.coordinates.x(state["z"])
+
+    @np.errstate(all="ignore")
+    def advance(self, state, rng, iterations):
+        chains, n = state["z"].shape
+        drawn = {"position": np.empty((iterations, chains, n))}
+        drawn |= {name: np.empty((iterations, chains), kind) for name, kind in KINDS.items()}
+        for i in range(iterations):
+            momentum, uniform = rng.standard_normal((chains, n)), rng.random(chains)
+            state, found = self.step(state, momentum, uniform, rng.standard_exponential(chains))
+            drawn["position"][i] = self.positions(state)
+            for name, values in found.items():
+                drawn[name][i] = values
+        return state, drawn
+
+    def step(self, state: State, momentum: np.ndarray, uniform: np.ndarray, wait: np.ndarray) -> tuple[State, Draws]:
+        """The state after a trajectory of each chain was accepted or not, and the statistics, of shape (chains,) or ().
+
+        Args:
+            state: that of the chains.
+            momentum: standard normals, of shape (chains, n).
+            uniform: on [0, 1), for the angle, of shape (chains,).
+            wait: standard exponentials, by which the end of a trajectory is accepted, of shape (chains,).
+        """
+        there, p = self.trajectory(state, momentum, uniform)
+        kinetic = 0.5 * squares(momentum)
+        finite = np.isfinite(there["lp"]) & np.isfinite(there["residual"]).all(1)
+        log_ratio = there["lp"] - state["lp"] + kinetic - 0.5 * squares(p)
+        accepted, log_ratio, finite = accept(wait, log_ratio, finite)
+        after = {
+            name: np.where(accepted[:, None] if new.ndim > 1 else accepted, new, state[name])
+            for name, new in there.items()
+        }
+        return after, {
+            "lp": after["lp"],
+            "acceptance_rate": np.exp(np.minimum(0, log_ratio)),
+            "accepted": accepted,
+            "nonfinite": ~finite,
+            "diverging": ~(log_ratio > DIVERGENCE),
+            "n_steps": np.asarray(self.steps),
+            "gradient_evaluations": np.asarray(self.steps),
+            "energy": kinetic - state["lp"],
+            "step_size": np.asarray(self.step_size),
+        }
+
+    def trajectory(self, state: State, momentum: np.ndarray, uniform: np.ndarray) -> tuple[State, np.ndarray]:
+        """The state at the ends of trajectories, and the momenta there, of shape (chains, n); arguments as in `step`.
+
+        The half kicks at the end of one step and at the beginning of the next are one.
+        """
+        N = self.steps
+        h = (SHORTEST + (1 - SHORTEST) * uniform[:, None]) * min(QUARTER / N, self.step_size)
+        cos, sin = np.cos(h), np.sin(h)
+        z, residual, lp = state["z"], state["residual"], state["lp"]
+        p = momentum + 0.5 * h * residual
+        for i in range(N):
+            z, p = z * cos + p * sin, p * cos - z * sin
+            lp, grad = self.coordinates.value_and_grad(self.density, z)
+            residual = grad + z
+            p += (h if i < N - 1 else 0.5 * h) * residual
+        return {"z": z, "residual": residual, "lp": lp}, p
+
+
+def squares(rows: np.ndarray) -> np.ndarray:
+    """The squared lengths of vectors (..., n)."""
+    return np.einsum("...i,...i->...", rows, rows)
+
+
+def accept(
+    wait: np.ndarray, log_ratio: np.ndarray, finite: np.ndarray | bool = True
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    r"""Whether proposals are accepted, with probability $\min\{1, e^{\text{log ratio}}\}$; log ratios; finiteness.
+
+    A proposal that is not `finite`, or whose log ratio is −∞ or NaN, is rejected, with the log ratio −∞. Arrays have
+    one shape; `wait` are standard exponentials.
+    """
+    finite = finite & (log_ratio > -np.inf)
+    log_ratio = np.where(finite, log_ratio, -np.inf)
+    return -wait <= log_ratio, log_ratio, finite

@@ -1,0 +1,352 @@
+"""The stages of the default: search, ascent, warm-up, pilot run, warm-up of NUTS where that was chosen, draws.
+
+The progress of each is a dict of arrays: the handover, and the state of what is under way.
+"""
+
+import time
+from abc import abstractmethod
+from dataclasses import replace
+from typing import Any, Literal
+
+import equinox as eqx
+import numpy as np
+
+from gadabout.density import AbstractDensity
+from gadabout.ensemble.ascent import climb_to_typical_set
+from gadabout.ensemble.choose import Move
+from gadabout.ensemble.coordinates import Affine
+from gadabout.ensemble.handover import Handover
+from gadabout.ensemble.independence import Independence
+from gadabout.ensemble.modes import discarded_chains, distinct_starts, replacements, search_modes
+from gadabout.ensemble.move import AbstractMove, Draws, State
+from gadabout.ensemble.nuts import LearningNuts, Nuts
+from gadabout.ensemble.pilot import Pilot, learned
+from gadabout.ensemble.split_hmc import SplitHMC
+from gadabout.ensemble.tails import Tails
+from gadabout.ensemble.warmup import LONGEST_STEP, STEP_SIZE, Warmup
+from gadabout.schedule import AbstractStage
+
+DENSE, MOST_DENSE = 300, 2_000
+"""coordinates up to which a covariance is fitted, and up to which where a gradient takes as many operations as it"""
+SIFTING = 16
+"""iterations by which chains in modes of negligible mass are found before anything is learned"""
+HALVINGS = 14
+"""of a stride of NUTS at most"""
+OFTEN, SELDOM = 8, 32
+"""transitions from one local move to the next among independence proposals"""
+COPIES = 8
+"""of the draws of a pilot run that are held at once"""
+Factor = Literal["auto", "dense", "diagonal"]
+
+
+class AbstractHostStage(AbstractStage):
+    """A stage of the default."""
+
+    @property
+    def on_host(self):
+        return True
+
+    @property
+    def statistics(self) -> tuple[str, ...]:
+        """The names of what it records beside positions."""
+        return ()
+
+    def begin(self, context, handover: Handover):
+        return {"handover": handover.arrays()}
+
+    def length(self, context):
+        return 1
+
+    def advance(self, context, progress, done):
+        handed = self.work(context, Handover.of(progress["handover"]))
+        return {"handover": handed.arrays()}, 1
+
+    def work(self, context: Any, handover: Handover) -> Handover:
+        """All the work of a stage that makes one piece of it."""
+        return handover
+
+    def end(self, context, progress) -> Handover:
+        return Handover.of(progress["handover"])
+
+    def learned(self, progress: State) -> State:
+        """What is learned so far, by name."""
+        hidden = ("x", "move")
+        return {name: values for name, values in progress["handover"].items() if name not in hidden}
+
+    def memory(self, context: Any) -> tuple[int, str]:
+        """Bytes that it holds at once, and what they are for."""
+        return 0, ""
+
+
+class SearchStarts(AbstractHostStage):
+    """Starts at which log π and its gradient are finite, drawn anew as often as `starts.tries` says."""
+
+    def begin(self, context, handover):
+        """`handover` is what is known from another run, `sampler.Learned`, or None."""
+        n, chains = context.starts.layout.dim, context.settings.num_chains
+        known = {}
+        if handover is not None and handover.mean is not None:
+            dense = len(handover.factor.covariance_shape()) > 1
+            factor = handover.factor.dense() if dense else handover.factor.deviations()
+            known = {"mean": np.asarray(handover.mean, float), "factor": np.asarray(factor, float)}
+        return {"handover": Handover(np.zeros((chains, n)), **known).arrays()}
+
+    def work(self, context, handover):
+        starts, density, chains = context.starts, context.density, context.settings.num_chains
+        x = np.asarray(starts.rows(context.rng, chains), float)
+        tries = np.ones(chains, int)
+        value, grad = density.value_and_grad(x)
+        context.pipeline.clock("compile")
+        for _ in range(starts.tries - 1):
+            bad = ~(np.isfinite(value) & np.isfinite(grad).all(1))
+            if not bad.any():
+                break
+            x[bad] = np.asarray(starts.rows(context.rng, chains), float)[bad]
+            tries[bad] += 1
+            value[bad], grad[bad] = density.value_and_grad(x[bad])
+        context.started(x, value, np.isfinite(grad), tries)
+        return replace(handover, x=x)
+
+
+class Ascend(AbstractHostStage):
+    """The ascent of every chain to the typical set, a first Gaussian, and a search for other modes.
+
+    What was learned before, from another run, stands in for it. Where there seem to be several modes, some iterations
+    that nobody keeps weigh them: a chain in one of negligible mass begins where another stands (`sifted`).
+
+    Args:
+        factor: "dense", "diagonal", or "auto", which is "dense" up to 300 coordinates, and up to 2,000 where a gradient
+            takes as many operations as the covariance has entries.
+    """
+
+    factor: Factor = eqx.field(static=True, default="auto")
+
+    def work(self, context, handover):
+        density, starts, kind = context.density, handover.x, kind_of(self.factor, context.density)
+        if handover.mean is not None:
+            here = handover.coordinates
+            wanted = here.factor if here.dense and kind == "dense" else here.deviations()
+            return replace(handover, factor=np.diag(wanted) if kind == "dense" and wanted.ndim == 1 else wanted)
+        ascent = climb_to_typical_set(density, starts, kind)
+        context.note({"distinct_starts": int(ascent.distinct), "apart": bool(ascent.apart)})
+        x, coordinates = ascent.positions, ascent.coordinates
+        if context.starts.tries > 1:  # not where the user says where each chain starts
+            x, elsewhere = search_modes(density, starts, ascent, context.rng)
+            context.note({} if elsewhere is None else {"started_elsewhere": int(elsewhere)})
+        handed = replace(handover, x=x, mean=coordinates.mean, factor=coordinates.factor)
+        return self._sifted(context, handed)
+
+    def _sifted(self, context, handover: Handover) -> Handover:
+        if not (context.evidence.get("started_elsewhere") or context.evidence.get("apart")):
+            return handover
+        move = SplitHMC(context.density, handover.coordinates, STEP_SIZE)
+        state, drawn = move.advance(move.init(handover.x, context.rng), context.rng, SIFTING)
+        discarded = discarded_chains(drawn["position"], drawn["lp"])
+        if discarded.any():
+            distinct = distinct_starts(context.evidence["distinct_starts"], discarded)
+            context.note({"sifted": np.flatnonzero(discarded).tolist(), "distinct_starts": distinct})
+        return replace(handover, x=move.positions(state)[replacements(discarded)])
+
+
+class AbstractRecording(AbstractHostStage):
+    """A stage whose iterations are recorded."""
+
+    @abstractmethod
+    def warms_up(self) -> bool:
+        """Whether they are of warm-up."""
+
+    def _recorded(self, context, drawn: Draws, done: int, total: int, began: float, name: str) -> int:
+        """Iterations done with those that were drawn, which are kept."""
+        made = len(drawn["lp"]) if drawn else 0
+        if made:
+            context.keep(name, drawn, done, total, self.warms_up(), began)
+        return done + made
+
+
+class LearnGaussian(AbstractRecording):
+    """Windows of split HMC until fits agree (`ensemble.warmup`), for half of `num_warmup` iterations at the most."""
+
+    target_acceptance: float = 0.8
+
+    @property
+    def statistics(self):
+        return STATISTICS
+
+    def warms_up(self):
+        return True
+
+    def _warmup(self, context) -> Warmup:
+        return Warmup(context.density, context.settings.num_warmup // 2, float(self.target_acceptance))
+
+    def begin(self, context, handover):
+        return {"state": self._warmup(context).init(handover.x, handover.coordinates, context.rng)}
+
+    def length(self, context):
+        done = context.done if context.progress and "state" in context.progress else 0
+        return done if self._over(context) else self._warmup(context).length
+
+    def _over(self, context) -> bool:
+        return self._warmup(context).over(context.progress["state"])
+
+    def advance(self, context, progress, done):
+        began, warmup = time.perf_counter(), self._warmup(context)
+        end = next(end for end in warmup.ends if end > done)
+        state, drawn = warmup.advance(progress["state"], context.rng, context.piece(done, end, warmup=True))
+        return {"state": state}, self._recorded(context, drawn, done, end, began, "warmup")
+
+    def end(self, context, progress):
+        warmup = self._warmup(context)
+        warm_started = not warmup.length and context.learned is not None
+        made = int(progress["state"]["counts"][5])
+        context.note({"settled": warm_started or warmup.settled(progress["state"]), "warmup_iterations": made})
+        return learned(warmup, progress["state"])
+
+    def learned(self, progress):
+        state = progress["state"]
+        return {"mean": state["mean"], "factor": state["factor"], "step_size": np.exp(state["rule"][3])}
+
+
+class ChooseMove(AbstractHostStage):
+    """A pilot run, and the choice of the move that makes the draws (`ensemble.pilot`, `ensemble.choose`)."""
+
+    move: str | None = eqx.field(static=True, default=None)
+    target_acceptance: float = 0.8
+
+    def memory(self, context):
+        n, chains = context.starts.layout.dim, context.settings.num_chains
+        iterations = max(Pilot.most((chains, n)))
+        made = f"the {iterations:,} iterations on {n:,} coordinates that the plan {context.plan.name} looks at"
+        return COPIES * n * 8 * chains * iterations, f"num_chains = {chains:,}: {made}"
+
+    def work(self, context, handover):
+        pilot = Pilot(context.density, context.rng, float(self.target_acceptance))
+        named = None if self.move is None else Move(self.move)
+        handed, evidence = pilot.choose(handover, named, context.evidence)
+        context.note(evidence)
+        return handed
+
+
+class LearnNuts(AbstractRecording):
+    """The step size and the metric of NUTS, for half of `num_warmup` iterations, where it was chosen; else nothing."""
+
+    @property
+    def statistics(self):
+        return STATISTICS + TREE
+
+    def warms_up(self):
+        return True
+
+    def _learner(self, context) -> LearningNuts:
+        return LearningNuts(context.density, iterations=context.settings.num_warmup // 2, halvings=HALVINGS)
+
+    def begin(self, context, handover):
+        if not nuts_chosen(handover) or not context.settings.num_warmup // 2:
+            return {"handover": handover.arrays()}
+        here = handover.coordinates
+        if move_of(handover) is Move.NUTS_DIAGONAL:
+            here = Affine(here.mean, here.deviations())
+        state = self._learner(context).init(handover.x, here, context.rng)
+        return {"handover": handover.arrays(), "state": state}
+
+    def length(self, context):
+        return context.settings.num_warmup // 2 if "state" in context.progress else 0
+
+    def advance(self, context, progress, done):
+        began, total = time.perf_counter(), self.length(context)
+        piece = context.piece(done, total, warmup=True)
+        state, drawn = self._learner(context).advance(progress["state"], context.rng, piece)
+        return progress | {"state": state}, self._recorded(context, drawn, done, total, began, "warmup of NUTS")
+
+    def end(self, context, progress):
+        handed = Handover.of(progress["handover"])
+        if "state" not in progress:
+            return handed
+        learner, before = self._learner(context), context.evidence.get("warmup_iterations", 0)
+        context.note({"warmup_iterations": before + context.settings.num_warmup // 2})
+        here, step_size = learner.learned(progress["state"])
+        x = learner.positions(progress["state"])
+        return replace(handed, x=x, mean=here.mean, factor=here.factor, step_size=np.asarray(step_size))
+
+
+class DrawChosen(AbstractRecording):
+    """The draws that are kept, by the chosen move with θ standing still."""
+
+    target_acceptance: float = 0.8
+
+    @property
+    def statistics(self):
+        return STATISTICS + TREE
+
+    @property
+    def draws(self):
+        return True
+
+    def warms_up(self):
+        return False
+
+    def begin(self, context, handover):
+        state = made_move(context.density, handover).init(handover.x, context.rng)
+        return {"handover": handover.arrays(), "state": state, "ahead": {}}
+
+    def length(self, context):
+        return context.settings.num_draws * context.settings.thinning
+
+    def advance(self, context, progress, done):
+        began, total, ahead = time.perf_counter(), self.length(context), progress.get("ahead", {})
+        piece, state = context.piece(done, total, warmup=False), progress["state"]
+        missing = piece - (len(ahead["lp"]) if ahead else 0)
+        if missing > 0:
+            move = made_move(context.density, Handover.of(progress["handover"]))
+            state, drawn = move.advance(state, context.rng, missing)
+            ahead = {name: np.concatenate([ahead[name], rows]) for name, rows in drawn.items()} if ahead else drawn
+        drawn = {name: rows[:piece] for name, rows in ahead.items()}
+        left = {name: rows[piece:] for name, rows in ahead.items()} if len(ahead["lp"]) > piece else {}
+        done = self._recorded(context, drawn, done, total, began, "sampling")
+        return progress | {"state": state, "ahead": left}, done
+
+    def verdict(self, progress: State) -> dict[str, np.ndarray]:
+        """The acceptance that the step size was steered to, where it was: not where steps are as long as they may be."""
+        handed = Handover.of(progress["handover"])
+        steered = nuts_chosen(handed) or (
+            move_of(handed) is Move.SPLIT_HMC and float(handed.step_size) < 0.99 * LONGEST_STEP
+        )
+        return {"target_acceptance": np.asarray([self.target_acceptance])} if steered else {}
+
+
+STATISTICS = ("lp", "acceptance_rate", "accepted", "nonfinite", "diverging", "n_steps", "gradient_evaluations", "energy",
+              "step_size")  # fmt: skip
+TREE = ("tree_depth", "cut_short", "reached_max_treedepth")
+
+
+def kind_of(factor: Factor, density: AbstractDensity) -> Literal["dense", "diagonal"]:
+    """The kind of factor that is fitted; operations are counted, not timed: a clock would choose otherwise another day."""
+    n = density.dim
+    if factor != "auto":
+        return factor
+    dear = DENSE < n <= MOST_DENSE and density.operations >= n**2
+    return "dense" if n <= DENSE or dear else "diagonal"
+
+
+def move_of(handover: Handover) -> Move:
+    """The move that was chosen."""
+    assert handover.move is not None
+    return list(Move)[int(handover.move)]
+
+
+def nuts_chosen(handover: Handover) -> bool:
+    """Whether NUTS was chosen."""
+    return move_of(handover) in (Move.NUTS, Move.NUTS_DIAGONAL)
+
+
+def made_move(density: AbstractDensity, handover: Handover) -> AbstractMove:
+    """The chosen move with what was learned: the one mapping from names to moves."""
+    here, step_size, move = handover.coordinates, float(handover.step_size), move_of(handover)
+    if nuts_chosen(handover):
+        return Nuts(density, here, step_size, halvings=HALVINGS)
+    if move is Move.INDEPENDENCE_DIAGONAL and here.dense:
+        here = Affine(here.mean, here.deviations())
+    local = SplitHMC(density, here, step_size)
+    if move is Move.SPLIT_HMC:
+        return local
+    period = OFTEN if move is Move.INDEPENDENCE_OFTEN else SELDOM
+    return Independence(local, Tails(*handover.tails), handover.weights, period)
