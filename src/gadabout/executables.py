@@ -34,6 +34,8 @@ from jax.stages import Compiled, Lowered, Traced
 
 MOST = 256
 """executables that are remembered; those that were used last"""
+TRANSCENDENTAL = 10.0
+"""operations that an exponential or a logarithm is counted for"""
 NEVER = ("callback", "CustomSPMDPartitioning")
 """what the text of a program has that refers to an object of this process by its number"""
 
@@ -87,8 +89,7 @@ def edition(function: Callable, *arguments: Any) -> int:
             arguments too.
         arguments: pytrees; values of their arrays, or `jax.ShapeDtypeStruct` in their place, make no difference.
     """
-    is_array = lambda leaf: eqx.is_array(leaf) or isinstance(leaf, jax.ShapeDtypeStruct)
-    arrays, rest = eqx.partition((function, arguments), is_array)
+    arrays, rest = eqx.partition((function, arguments), _is_array)
 
     def call(arrays):
         function, arguments = eqx.combine(arrays, rest)
@@ -128,6 +129,41 @@ def forget() -> None:
     """Drops all executables."""
     with _lock:
         _remembered.clear()
+
+
+def operations(function: Callable, *arguments: Any) -> float:
+    """Operations on floating-point numbers that a call takes, by XLA's count before it compiles; bodies of loops once.
+
+    An exponential and its like are `TRANSCENDENTAL` of them. What runs outside of XLA is not counted.
+    """
+    found = uncompiled(function, *arguments).cost_analysis() or {}
+    return found.get("flops", 0.0) + TRANSCENDENTAL * found.get("transcendentals", 0.0)
+
+
+def uncompiled(function: Callable, *arguments: Any) -> Lowered:
+    """A function lowered for a processor, where there is one: XLA's clients for other devices count no operations.
+
+    Args:
+        function: of pytrees; what it returns beside arrays is dropped.
+        arguments: arrays, or `jax.ShapeDtypeStruct` in their place, and anything else.
+    """
+    arrays, rest = eqx.partition(arguments, _is_array)
+    call = lambda arrays: eqx.filter(function(*eqx.combine(arrays, rest)), eqx.is_array)
+    with _on_a_processor():
+        return jax.jit(call).lower(jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype), arrays))
+
+
+def _on_a_processor() -> AbstractContextManager:
+    if jax.default_backend() == "cpu":
+        return nullcontext()
+    try:
+        return jax.default_device(jax.local_devices(backend="cpu")[0])
+    except RuntimeError:  # JAX knows of no processor
+        return nullcontext()
+
+
+def _is_array(leaf: Any) -> bool:
+    return eqx.is_array(leaf) or isinstance(leaf, jax.ShapeDtypeStruct)
 
 
 def _begin(function: Callable, specs: list, options: dict[str, Any]) -> Future[Executable]:

@@ -1,4 +1,4 @@
-"""Files and folders that appear whole or not at all, and JSON that any program can read.
+"""Files that appear whole or not at all, and JSON that any program can read.
 
 What is written stands under a temporary name in the same folder, is brought to the disk, and only then takes its own
 name. Nothing is left behind where that fails.
@@ -7,7 +7,6 @@ name. Nothing is left behind where that fails.
 import json
 import math
 import os
-import shutil
 import stat
 import sys
 import uuid
@@ -44,61 +43,28 @@ def check_replaceable(path: Path) -> None:
         raise FileExistsError(f"{str(path)!r} is {kind}, which is not replaced; choose the name of a file")
 
 
-def check_absent(path: Path) -> None:
-    """Raises FileExistsError where anything is at `path`, a link that leads nowhere included."""
-    if os.path.lexists(path):
-        raise FileExistsError(f"{str(path)!r} exists already; remove it or choose another name")
-
-
 @contextmanager
-def whole_file(path: Path, *, lasting: bool = True) -> Iterator[Path]:
+def whole_file(path: Path) -> Iterator[Path]:
     """Yields a temporary name in the same folder, which becomes `path` once the block ends without an error.
 
-    The block writes a file of that name; it has the suffix of `path`. A regular file at `path` is replaced. One that is
-    not `lasting` is whole as long as the machine does not fail; nobody waits for the disk then.
+    The block writes a file of that name; it has the suffix of `path`. A regular file at `path` is
+    replaced.
 
     Raises:
         FileExistsError: before and after the block, where something else is at `path` (see `check_replaceable`).
         OSError: where the block made no file, or it cannot be brought to the disk.
     """
     check_replaceable(path)
-    partial = _beside(path, path.suffix)
+    partial = path.with_name(f".{uuid.uuid4().hex}{path.suffix}")  # which nothing has
     try:
         yield partial
-        if lasting:
-            _to_disk(partial)
+        _to_disk(partial)
         check_replaceable(path)
         os.replace(partial, path)
-        if lasting:
-            _names_to_disk(path.parent)
-    finally:
-        _remove(partial)
-
-
-@contextmanager
-def whole_folder(path: Path) -> Iterator[Path]:
-    """Yields a temporary name in the same folder, which becomes `path` once the block ends without an error.
-
-    The block makes a folder of that name, with all that is in it.
-
-    Raises:
-        FileExistsError: before and after the block, where anything is at `path`: no folder is ever replaced.
-        OSError: where the block made no folder, or it cannot be brought to the disk.
-    """
-    check_absent(path)
-    partial = _beside(path, "")
-    try:
-        yield partial
-        for folder, _, names in os.walk(partial):
-            for name in names:
-                if not os.path.islink(os.path.join(folder, name)):
-                    _to_disk(Path(folder, name))
-            _names_to_disk(Path(folder))
-        check_absent(path)
-        os.rename(partial, path)
         _names_to_disk(path.parent)
     finally:
-        _remove(partial)
+        with suppress(OSError):  # what prevents that must not hide the error that led here
+            partial.unlink()
 
 
 def write_text(path: Path, text: str) -> None:
@@ -141,11 +107,6 @@ def json_value(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def _beside(path: Path, suffix: str) -> Path:
-    """A name that nothing has, in the folder of `path`."""
-    return path.with_name(f".{uuid.uuid4().hex}{suffix}")
-
-
 def _to_disk(path: Path) -> None:
     """Returns once the contents of a file are on the disk; raises OSError where there is no file or no room."""
     descriptor = os.open(path, os.O_RDONLY)
@@ -159,12 +120,3 @@ def _names_to_disk(folder: Path) -> None:
     """The same of the names in a folder, where the system can do that."""
     with suppress(OSError):
         _to_disk(folder)
-
-
-def _remove(partial: Path) -> None:
-    """Removes a file or a folder, if it is there; what prevents that must not hide the error that led here."""
-    if partial.is_dir() and not partial.is_symlink():
-        shutil.rmtree(partial, ignore_errors=True)
-    else:
-        with suppress(OSError):
-            partial.unlink()

@@ -183,7 +183,9 @@ class Model(AbstractModel):
         self.dims, self.coords = checked_dims(dims), checked_coords(coords)
         self.observed = by_name("observed", observed)
         self.transforms = transforms_of(transforms)
-        self._start, self._log_likelihood, self._outputs, self._predict = start, log_likelihood, outputs, predict
+        self._log_likelihood, self._outputs, self._predict = log_likelihood, outputs, predict
+        if start is not None:
+            self.start = start
         if position is None and start is not None:
             position = called("start", "of a key", lambda key: shapes_of(start, key), jax.random.key(0))
         self.layout = None if position is None else self._layout_of(_arrays(position), "position")
@@ -204,9 +206,6 @@ class Model(AbstractModel):
         shapes |= {name: np.shape(values) for name, values in self.observed.items()}
         check_names(self.dims, self.coords, shapes)
         return model
-
-    def start(self, key):
-        return super().start(key) if self._start is None else self._start(key)
 
     def outputs(self, x):
         groups, layout = {}, self.layout

@@ -144,16 +144,20 @@ def fresh(target: Target, dim: int, order: int = 2) -> Target:
     not notice. So the log density and its derivatives are traced anew, and lowered; if that is the same program as
     before, with the same constants, the edition is that one, and nothing is compiled that was compiled before. What
     calls back to the host, or cannot be traced, is new each time, but for functions that say they are `on_host`: those
-    are called in every iteration. Values of data and of other arrays of the target are arguments, and not compared.
+    are called in every iteration, and only their layout's transforms are traced. Values of data and of other arrays of
+    the target are arguments, and not compared.
 
     Args:
         target: whose function is called, with tracers.
         dim: coordinates of a flat position.
         order: derivatives that will be taken, as in `at`.
     """
+    traced = replace(target, edition=None)
     if getattr(target.function, "on_host", False):
-        return target
-    arrays, rest = eqx.partition(replace(target, edition=None), eqx.is_array)
+        if target.layout is None or not target.layout.transforms:
+            return target
+        traced = replace(traced, function=_all_of)
+    arrays, rest = eqx.partition(traced, eqx.is_array)
     once = jax.jit(lambda arrays, x: eqx.combine(arrays, rest).log_density(x))  # traced once for all derivatives
     x = jax.ShapeDtypeStruct((2, dim), jnp.result_type(float))
 
@@ -166,6 +170,11 @@ def fresh(target: Target, dim: int, order: int = 2) -> Target:
         with suppress(Exception):  # of the user's function: it is explained where the run calls it
             return replace(target, edition=edition(partial(points, order=most), arrays, x))
     return replace(target, edition=new_edition())
+
+
+def _all_of(position: PyTree, data: PyTree = None) -> Array:
+    """A number that depends on each of a position."""
+    return sum((jnp.sum(jnp.sin(leaf)) for leaf in jax.tree.leaves(position)), start=jnp.zeros(()))
 
 
 def check_scalar(name: str, value: Any) -> None:

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import pytest
 
 import gadabout as gad
-from gadabout.driver.programs import operations
+from gadabout.executables import operations
 
 N = 17
 

@@ -48,6 +48,13 @@ def check(made, function, x, rtol=1e-13):
         assert array.dtype == np.float64
 
 
+def test_operations_of_a_gradient_are_counted():
+    """A product of a matrix with x, and of its transpose with what follows, is 4 m n of them."""
+    data = jnp.asarray(rows(200))
+    made = density(lambda x, data: -0.5 * jnp.sum((data @ x) ** 2), data)
+    assert 4 * 200 * DIM <= made.operations <= 6 * 200 * DIM
+
+
 @pytest.mark.parametrize("chain_block", [None, 1, 2, 3])
 def test_any_number_of_rows_has_the_values_and_gradients_of_jax(chain_block):
     made = density(log_density, chain_block=chain_block)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from gadabout import files
-from gadabout.files import check_replaceable, json_value, whole_file, whole_folder, write_json, write_text
+from gadabout.files import check_replaceable, json_value, whole_file, write_json, write_text
 
 NAN, INF = float("nan"), float("inf")
 
@@ -62,28 +62,18 @@ def test_a_regular_file_is_replaced(tmp_path):
 
 def test_contents_reach_the_disk_before_the_name(tmp_path, monkeypatch):
     events = []
-    fsync, replace, rename = os.fsync, os.replace, os.rename
+    fsync, replace = os.fsync, os.replace
     monkeypatch.setattr(os, "fsync", lambda descriptor: (events.append("fsync"), fsync(descriptor)))
     monkeypatch.setattr(os, "replace", lambda *paths: (events.append("name"), replace(*paths)))
-    monkeypatch.setattr(os, "rename", lambda *paths: (events.append("name"), rename(*paths)))
     write_text(tmp_path / "a", "new")
     assert events == ["fsync", "name", "fsync"]
-    events.clear()
-    with whole_folder(tmp_path / "b") as partial:
-        (partial / "c").mkdir(parents=True)
-        (partial / "c" / "d").write_text("new")
-    assert events == ["fsync"] * 3 + ["name", "fsync"]  # c/d, c, b; then the name and the folder that holds it
 
 
 @pytest.mark.parametrize("error", [OSError("disk full"), ValueError("a bug"), KeyboardInterrupt()], ids=repr)
-@pytest.mark.parametrize("whole", [whole_file, whole_folder])
-def test_a_failing_block_leaves_nothing(whole, error, tmp_path):
+def test_a_failing_block_leaves_nothing(error, tmp_path):
     def write():
-        with whole(tmp_path / "a") as partial:
-            if whole is whole_file:
-                partial.write_text("half")
-            else:
-                (partial / "b").mkdir(parents=True)
+        with whole_file(tmp_path / "a") as partial:
+            partial.write_text("half")
             raise error
 
     with pytest.raises(type(error)):
@@ -101,22 +91,8 @@ def test_a_full_disk_leaves_the_old_file(where, tmp_path, monkeypatch):
     assert names(tmp_path) == ["a"]
 
 
-@pytest.mark.parametrize("where", ["fsync", "rename"])
-def test_a_full_disk_leaves_no_folder(where, tmp_path, monkeypatch):
-    def write():
-        with whole_folder(tmp_path / "a") as partial:
-            partial.mkdir()
-            (partial / "b").write_text("new")
-
-    monkeypatch.setattr(os, where, full)
-    with pytest.raises(OSError, match="No space left"):
-        write()
-    assert names(tmp_path) == []
-
-
-@pytest.mark.parametrize("whole", [whole_file, whole_folder])
-def test_a_block_that_writes_nothing_is_an_error(whole, tmp_path):
-    with pytest.raises(FileNotFoundError), whole(tmp_path / "a"):
+def test_a_block_that_writes_nothing_is_an_error(tmp_path):
+    with pytest.raises(FileNotFoundError), whole_file(tmp_path / "a"):
         pass
     assert names(tmp_path) == []
 
@@ -152,26 +128,6 @@ def test_devices_are_refused(device):
     with pytest.raises(FileExistsError, match="is a device"):
         write_json(Path(device), {})
     assert os.lstat(device).st_rdev == before.st_rdev
-
-
-@pytest.mark.parametrize("kind", [*OBSTACLES, "a file"])
-def test_no_folder_takes_the_place_of_anything(kind, tmp_path):
-    (OBSTACLES | {"a file": lambda path: path.write_text("old")})[kind](tmp_path / "a")
-    before = names(tmp_path)
-    with pytest.raises(FileExistsError, match="exists already; remove it"), whole_folder(tmp_path / "a"):
-        pytest.fail("the block was entered")
-    assert names(tmp_path) == before
-
-
-def test_a_folder_that_came_up_during_the_block_is_not_replaced(tmp_path):
-    def write():
-        with whole_folder(tmp_path / "a") as partial:
-            partial.mkdir()
-            (tmp_path / "a").mkdir()  # empty, so that a rename would replace it
-
-    with pytest.raises(FileExistsError, match="exists already"):
-        write()
-    assert names(tmp_path) == ["a"]
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import gadabout as gad
-from gadabout.driver.programs import forget, program
+from gadabout.driver.programs import forget
 from gadabout.precision import whole_products
 from gadabout.target import Target
 
@@ -50,18 +50,30 @@ def test_what_the_user_asks_for_stays(gpu):
         assert "HIGHEST" not in lowered(jnp.matmul, X, X.T)
 
 
-def test_nothing_changes_on_a_processor():
-    assert "HIGHEST" not in lowered(lambda x: Target(log_density).at(x, 1), X[0])
-    assert "HIGHEST" not in program(jnp.matmul).lower(X, X.T).as_text()
-
-
-def test_every_product_of_a_run(gpu, tmp_path):
-    """All programs of a run of the default, from its starts to what is said of its draws."""
-    jax.config.update("jax_dump_ir_to", str(tmp_path))
+def dumped(folder, **settings) -> list[str]:
+    """The products of all programs of a run, from its starts to what is said of its draws."""
+    jax.config.update("jax_dump_ir_to", str(folder))
     try:
-        gad.sample(log_density, jnp.zeros(3, jnp.float32), num_draws=50, seed=1)
+        gad.sample(log_density, jnp.zeros(3, jnp.float32), num_draws=50, seed=1, progress=False, **settings)
     finally:
         jax.config.update("jax_dump_ir_to", None)
-    found = [product for path in tmp_path.glob("*.mlir") for product in products(path.read_text())]
-    assert len(found) > 50
+    return [product for path in folder.glob("*.mlir") for product in products(path.read_text())]
+
+
+RUNS = pytest.mark.parametrize(
+    ("sampler", "least"), [(gad.default(), 6), (gad.gad_mala(), 20)], ids=["default", "gad-mala"]
+)
+
+
+def test_nothing_changes_on_a_processor(tmp_path):
+    assert "HIGHEST" not in lowered(lambda x: Target(log_density).at(x, 1), X[0])
+    forget()
+    assert "HIGHEST" not in " ".join(dumped(tmp_path, sampler=gad.gad_mala(), num_warmup=50))
+
+
+@RUNS
+def test_every_product_of_a_run(gpu, tmp_path, sampler, least):
+    """`least` of them are there: those of the density, where the sampler is on the host."""
+    found = dumped(tmp_path, sampler=sampler, num_warmup=50)
+    assert len(found) >= least
     assert [product for product in found if "HIGHEST, HIGHEST" not in product] == []

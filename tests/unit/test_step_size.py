@@ -135,7 +135,7 @@ def engine(plan, num_warmup, num_draws, **arguments):
     model = gad.Model(law_target.log_density, jnp.zeros(3))
     starts = starts_of(None, law_target.draws(jax.random.key(5), 2), model, 2, False)
     settings, records = Settings(2, num_warmup, num_draws), Records(model, MemorySink())
-    return Engine(model, plan_of(plan), settings, jax.random.key(7), records, starts, **arguments)
+    return Engine(model, plan_of(plan), settings, 7, records, starts, **arguments)
 
 
 def test_an_interrupted_warm_up_settles_too():
@@ -148,7 +148,7 @@ def test_an_interrupted_warm_up_settles_too():
     run = engine(sampler, 10**6, 10, interrupted=interrupted)
     assert isinstance(run.drive(), Interrupted)
     assert 0 < run.pipeline.account.iterations < 10**6
-    np.testing.assert_array_equal(the_step_size(run.settled()), jnp.exp(run.progress.pools.memory.log_average))
+    np.testing.assert_array_equal(the_step_size(run.theta()), jnp.exp(run.progress.pools.memory.log_average))
 
 
 class Marks(gad.adaptations.AbstractAdaptation):

@@ -1,4 +1,4 @@
-"""The plan that starts anywhere: ascent to the typical set, a Gaussian fitted quickly, the move chosen by a pilot run."""
+"""The plan that starts anywhere: ascent to the typical set, a Gaussian fitted quickly, a move chosen by a pilot run."""
 
 import warnings
 from collections.abc import Callable
@@ -40,7 +40,8 @@ def default(
     Raises:
         ValueError: if a setting is out of range.
     """
-    named, goal = NAMED[check_one_of("move", move, tuple(NAMED))], probability("target_acceptance", target_acceptance)
+    named = NAMED[check_one_of("move", move, tuple(NAMED))]
+    goal = float(probability("target_acceptance", target_acceptance))
     check_one_of("factor", factor, ("auto", "dense", "diagonal"))
     chosen = None if named is None else str(named)
     stages = (
@@ -61,9 +62,9 @@ def split_hmc(
     step_size: float | None = None,
     max_steps: int | None = None,
 ) -> Plan:
-    """Deprecated: `default(factor, move="split-hmc")`, which learns `step_size` and takes 32 steps at most."""
+    """Deprecated: `default(factor, move="split-hmc")`, which learns `step_size` and takes at most 32 steps."""
     warnings.warn(
-        'split_hmc() goes in version 0.3: use default(move="split-hmc"); step_size and max_steps are not taken any more',
+        'split_hmc() goes in version 0.3: use default(move="split-hmc"), which takes neither step_size nor max_steps',
         DeprecationWarning,
         stacklevel=2,
     )

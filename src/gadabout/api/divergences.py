@@ -67,7 +67,7 @@ def above(figures: np.ndarray, limit: float) -> np.ndarray:
 
 
 def cut_short(posterior: "xr.Dataset", stats: Mapping[str, np.ndarray], names: Sequence[str]) -> list[Finding]:
-    """Tails of coordinates from which many trajectories end before a step that does not lead back (`kernels.halving`).
+    """Tails of coordinates from which many trajectories end before a step that does not lead back (`ensemble.halving`).
 
     Chains enter such a tail seldom and leave it slowly, so that all may hold too little of it: neither R-hat nor ESS
     knows of what no chain has seen.

@@ -13,6 +13,7 @@ from jaxtyping import Array, Float, Key, PyTree
 from gadabout.calls import called, check_call
 from gadabout.checks import shown
 from gadabout.driver import Starts
+from gadabout.executables import compiled
 from gadabout.layout import Layout, in_order, shapes_of
 from gadabout.model import AbstractModel
 
@@ -40,7 +41,7 @@ def starts_of(init: Any, init_per_chain: PyTree, model: AbstractModel, num_chain
         first = jax.tree.map(lambda leaf: leaf[0], positions)
         layout = _layout(in_order(positions, first), "init_per_chain", model, discrete)
         _check_constraints(positions, "init_per_chain", layout)
-        flat = jax.vmap(lambda position: layout.ravel(model.given(position)))(positions)
+        flat = _flat(model, jax.vmap(lambda position: layout.ravel(model.given(position))), positions)
         rows = np.asarray(flat, float)
         return Starts(Partial(_given, flat), 1, layout, lambda rng, chains: rows)
     if init is None:
@@ -53,7 +54,8 @@ def starts_of(init: Any, init_per_chain: PyTree, model: AbstractModel, num_chain
     position = _as_arrays("init", init)
     layout = _layout(position, "init", model, discrete)
     _check_constraints(position, "init", layout)
-    centre, is_real = layout.ravel(model.given(position)), jnp.asarray(layout.is_real)
+    centre = _flat(model, lambda position: layout.ravel(model.given(position)), position)
+    is_real = jnp.asarray(layout.is_real)
     own, moves = np.asarray(centre, float), np.asarray(is_real, float)
     rows = lambda rng, chains: own + moves * rng.standard_normal((chains, len(own)))
     return Starts(Partial(_around, centre, is_real), TRIES, layout, rows)
@@ -63,10 +65,11 @@ def _drawn_starts(draw: "DrawnFrom", layout: Layout) -> Starts:
     """Starts that a function of a key draws; by NumPy where it can (`rows` of the function)."""
 
     def rows(rng: np.random.Generator, chains: int) -> np.ndarray:
-        if hasattr(draw.init, "rows"):
-            return draw.init.rows(rng, chains)
+        by_numpy = getattr(draw.init, "rows", None)
+        if by_numpy is not None:
+            return by_numpy(rng, chains)
         keys = jax.random.split(jax.random.key(int(rng.integers(2**32))), chains)
-        return np.asarray(jax.jit(jax.vmap(lambda key: _drawn(draw, key, jnp.zeros((), int))))(keys), float)
+        return np.asarray(compiled(jax.vmap(lambda key: _drawn(draw, key, jnp.zeros((), int))), keys)(keys), float)
 
     return Starts(Partial(_drawn, draw), TRIES, layout, rows)
 
@@ -96,6 +99,11 @@ def _words(transform: Any) -> str:
 def _giver(model: AbstractModel) -> Callable | None:
     """What a model makes of a user's position, None where that is the position itself."""
     return None if type(model).given is AbstractModel.given else model.given
+
+
+def _flat(model: AbstractModel, function: Callable, position: PyTree) -> Array:
+    """What a function of a position returns that calls `given` of a model; that is traced anew where it is its own."""
+    return function(position) if _giver(model) is None else compiled(function, position)(position)
 
 
 class DrawnFrom(eqx.Module):

@@ -13,6 +13,7 @@ from gadabout.api.flat import flat_draws, layout_from
 from gadabout.calls import numbers_from
 from gadabout.checks import check_array, check_function, check_truth, check_whole, shown
 from gadabout.diagnostics import positions
+from gadabout.executables import edition, traced_as
 from gadabout.model import AbstractModel
 from gadabout.precision import whole_products
 
@@ -105,13 +106,14 @@ def predictive(
     positions = _positions(draws)
     num_draws = jax.tree.leaves(positions)[0].shape[0]
     num_rows = _num_rows(rows)
-    draws_at_once, parts = min(draws_at_once, num_draws), []
+    draws_at_once, parts, now = min(draws_at_once, num_draws), [], None
     for start in range(0, num_rows, ROWS):
         block = jax.tree.map(lambda leaf: jnp.asarray(np.asarray(leaf[start : start + ROWS])), rows)  # noqa: B023
         total = None
         for first in range(0, num_draws, draws_at_once):
             some = jax.tree.map(lambda leaf: leaf[first : first + draws_at_once], positions)  # noqa: B023
-            part = _summed(function, some, block, log)
+            now = now or edition(_summed, function, None, some, block, log)
+            part = _summed(function, now, some, block, log)
             total = part if total is None else jnp.logaddexp(total, part) if log else total + part
         parts.append(np.asarray(total - np.log(num_draws) if log else total / num_draws))
     return np.concatenate(parts)
@@ -119,7 +121,8 @@ def predictive(
 
 @eqx.filter_jit
 @whole_products()
-def _summed(function: Callable, positions: PyTree, rows: PyTree, log: bool) -> Array:
+def _summed(function: Callable, edition: int | None, positions: PyTree, rows: PyTree, log: bool) -> Array:
+    """The sum over positions; `edition` is that of the function (see `executables.edition`)."""
     num_rows = len(jax.tree.leaves(rows)[0])
 
     def value(position):
@@ -130,7 +133,8 @@ def _summed(function: Callable, positions: PyTree, rows: PyTree, log: bool) -> A
             )
         return found
 
-    values = jax.vmap(value)(positions)
+    with traced_as(edition):
+        values = jax.vmap(value)(positions)
     return jax.scipy.special.logsumexp(values, 0) if log else jnp.sum(values, 0)
 
 

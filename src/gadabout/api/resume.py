@@ -86,7 +86,7 @@ def resume(
         start = start_of(store)
         if start is None:
             raise StoreError(f"{str(store)!r} was stopped before it began; remove it, and start the run again")
-        stored.check_model(manifest, model, start)
+        stored.check_model(manifest, model, start, plan, settings)
         in_step(settings.mesh, lambda: stored.note_settings(store, manifest, settings))
     except BaseException:
         sink.close()

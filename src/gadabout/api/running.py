@@ -8,6 +8,7 @@ import warnings
 import zlib
 from collections.abc import Callable, Collection
 from dataclasses import asdict
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -83,6 +84,8 @@ def carry_out(
                 learned=learned, observers=observers, interrupted=interrupted, began=began, feed=model.feed(seed),
             )  # fmt: skip
             engine.records.select = selection(record, engine.offered)
+            engine.compile()
+            import_module("xarray")  # which takes as long as the threads that compile
             ending = engine.drive(checkpoint)
             if isinstance(ending, Interrupted) and engine.pipeline.account.iterations == 0:
                 raise KeyboardInterrupt

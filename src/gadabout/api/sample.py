@@ -71,17 +71,20 @@ def sample(
         dims: names of the dimensions of variables, by variable.
         coords: coordinates along named dimensions.
         seed: an integer below 2³²; the same seed gives the same draws, bit by bit, on the same machine.
-        num_chains: chains, which advance together as one vectorised program; as many as the plan asks for by default,
-            16 for `default()` and 4 for a recipe.
+        num_chains: chains, which advance together; 16 by default for `default()` and 4 for a recipe.
         num_warmup: iterations in which θ is learned, left out of the posterior; the sampler's own number by default.
+            `default()` ends them itself, after 1,000 at most by default; the attribute `num_warmup` says how many it
+            made.
         num_draws: draws kept of each chain.
         thinning: iterations for each kept draw. In warm-up, every `thinning`-th iteration is kept.
-        adapt: "pooled" learns one θ from the mean of all chains' gradients, "per-chain" one for each chain.
-        devices: over how many of JAX's devices, or over which, chains are laid in equal parts; they talk to each other
-            only where pooled adaptation sums what chains saw. All are on JAX's default device where none is named.
+        adapt: "pooled" learns one θ from the mean of all chains' gradients, "per-chain" one for each chain of a recipe;
+            those of `default()` always learn together.
+        devices: over how many of JAX's devices, or over which, chains are laid in equal parts; JAX's default device
+            where none is named. Those of a recipe talk to each other only where pooled adaptation sums what chains saw;
+            those of `default()` evaluate the log density and its gradient for the host.
         chain_block: how many chains one program works on at a time: all of a device's by default, but one where a CPU
-            makes trajectories of NUTS on a log density of few operations. Where it is given, draws have the same bits
-            over any number of devices (few samplers excepted, whose chains learn together); else they agree to
+            makes trajectories of `nuts()` on a log density of few operations. Where it is given, draws have the same
+            bits over any number of devices (few samplers excepted, whose chains learn together); else they agree to
             rounding, until a decision flips, and then in law.
         record: what to keep, by name: "posterior", "warmup_posterior", and statistics such as "lp"; all by default.
         until: ends the run once its draws are good enough; `num_draws` is then the most that is made.

@@ -21,7 +21,7 @@ from gadabout.algorithms.recipe import call_of, rebuilt
 from gadabout.api.checks import checked_model, checked_plan, laid_over
 from gadabout.api.running import settings_as_told
 from gadabout.checks import shown
-from gadabout.driver import Settings, Starts, Until, log_densities
+from gadabout.driver import Settings, Starts, Until, density_for, log_densities
 from gadabout.driver.processes import leads
 from gadabout.factors import Cholesky, Diagonal
 from gadabout.files import json_value
@@ -156,14 +156,20 @@ def model_again(manifest: Manifest, logdensity: Any, data: PyTree) -> AbstractMo
     return checked_model(logdensity, data, manifest.model["dims"] or None, manifest.model["coords"] or None)
 
 
-def check_model(manifest: Manifest, model: AbstractModel, start: dict[str, np.ndarray] | None) -> None:
+def check_model(
+    manifest: Manifest, model: AbstractModel, start: dict[str, np.ndarray] | None, plan: Plan, settings: Settings
+) -> None:
     """Raises StoreError where data, or log densities at the run's first positions, are not those of the run."""
     if digest(model.target.data) != manifest.data:
         raise StoreError("data: they are not those of the run, by their checksum; pass the same again")
     if start is None or model.feed(manifest.seed) is not None:
         return
-    here = np.asarray(log_densities(model.target, jnp.asarray(start["positions"])))
-    there = start["log_densities"]
+    there, positions = start["log_densities"], start["positions"]
+    if plan.on_host:  # by the programs that the run goes on with
+        assert model.layout is not None
+        here, _ = density_for(model.target, model.layout, settings).value_and_grad(positions)
+    else:
+        here = np.asarray(log_densities(model.target, jnp.asarray(positions)))
     apart = np.abs(here - there) > SAME * np.maximum(1, np.abs(there))
     if apart.any() or np.isnan(here).any():
         chain = int(np.argmax(apart | np.isnan(here)))

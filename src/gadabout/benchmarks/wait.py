@@ -1,10 +1,14 @@
 """What a user waits for: seconds from the start of a process to the finished result of the default.
 
-Each run is a process of its own in which JAX's cache is off, in double precision: it imports, reads data, compiles,
-learns, makes 16 × 1,000 draws and works out their diagnostics. Beside it stands the *floor*: a process that imports JAX
-and gadabout, reads the same data, compiles the value and the gradient of the log density of 16 rows, with JAX's own
-options, and calls that once. Nothing but Python's bytecode outlives a process. The clock starts before the process and
-stops at the line that it writes when its work is done; how long it takes to exit does not count.
+Each run is a process of its own, in double precision and with JAX's cache off: it imports, reads data, compiles,
+learns, makes 16 × 1,000 draws and computes their diagnostics. Beside it stand
+
+- the *floor*: a process that imports JAX and gadabout, reads the same data, compiles the value and the gradient of the
+  log density of 16 rows, with JAX's own options, and calls that once;
+- the *second* process: the default with the persistent cache of `gadabout sample`, which an earlier process has filled;
+- another checkout's default, where one is named, and what peers waited for q = 1,000 (`benchmarks.peer_cold`).
+
+The clock starts before the process, and stops at the line that it writes when its work is done.
 """
 
 import json
@@ -15,8 +19,11 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from statistics import median
+from tempfile import TemporaryDirectory, TemporaryFile
 from typing import Any
 
+from gadabout.benchmarks import OURS
+from gadabout.benchmarks.kept import Kept
 from gadabout.files import PACKAGE
 
 TARGETS = ("ripley", "neal", "german", "pima", "heart", "australian")
@@ -32,6 +39,10 @@ name, data_home, seed = json.loads(sys.argv[1])
 jax.config.update("jax_enable_x64", True)
 problem = targets.load(name, data_home)
 """
+DRAWS = """
+tree = gadabout.sample(problem, seed=seed, num_chains=16, num_draws=1_000, progress=False)
+assert dict(tree["posterior"].sizes)["draw"] == 1_000 and len(tree["diagnostics"])
+"""
 PROGRAMS = {
     "floor": """
 import numpy as np
@@ -39,33 +50,32 @@ import numpy as np
 gradients = jax.jit(jax.vmap(jax.value_and_grad(problem.log_density), (0, None)))
 jax.block_until_ready(gradients(np.zeros((16, problem.dim)), problem.data))
 """,
-    "default": """
-tree = gadabout.sample(problem, seed=seed, num_chains=16, num_draws=1_000, progress=False)
-assert dict(tree["posterior"].sizes)["draw"] == 1_000 and len(tree["diagnostics"])
-""",
+    "default": DRAWS,
+    "second": "from gadabout.cache import keep_for_commands\n\nkeep_for_commands()\n" + DRAWS,
 }
 """what a process does after `BEGIN`"""
 
-Run = Callable[[str, list, Path], float]
-"""of a name of `PROGRAMS`, its arguments and the folder that holds the package: the seconds of a process"""
+Run = Callable[[str, list, Path, Path], float]
+"""of a name of `PROGRAMS`, its arguments, the folder that holds the package and that of caches: a process's seconds"""
 
 
-def process(program: str, arguments: list, source: Path) -> float:
+def process(program: str, arguments: list, source: Path, caches: Path) -> float:
     """Seconds from the start of a Python process to the end of its work; raises RuntimeError where it fails."""
-    environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-    environment |= {"PYTHONPATH": str(source), "JAX_ENABLE_COMPILATION_CACHE": "false"}
+    dropped = ("PYTHONDONTWRITEBYTECODE", "JAX_COMPILATION_CACHE_DIR")
+    environment = {name: value for name, value in os.environ.items() if name not in dropped}
+    cached = str(program == "second").lower()
+    environment |= {"PYTHONPATH": str(source), "XDG_CACHE_HOME": str(caches), "JAX_ENABLE_COMPILATION_CACHE": cached}
     text = f"{BEGIN}{PROGRAMS[program]}print({DONE!r}, flush=True)"
     command = [sys.executable, "-P", "-W", "ignore", "-c", text, json.dumps(arguments)]
-    began = time.perf_counter()
-    with subprocess.Popen(
-        command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    ) as running:
-        assert running.stdout is not None
-        done = any(line.strip() == DONE for line in iter(running.stdout.readline, ""))
-        seconds = time.perf_counter() - began
-        _, errors = running.communicate()
+    with TemporaryFile("w+") as errors:
+        began = time.perf_counter()
+        with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=errors, text=True) as running:
+            assert running.stdout is not None
+            done = any(line.strip() == DONE for line in running.stdout)
+            seconds = time.perf_counter() - began
+        errors.seek(0)
+        said = errors.read().strip().splitlines() or ["it said nothing"]
     if running.returncode or not done:
-        said = errors.strip().splitlines() or ["it said nothing"]
         raise RuntimeError(f"{program} on {arguments[0]} failed in a process of its own: {said[-1]}")
     return seconds
 
@@ -78,36 +88,47 @@ def source_of(checkout: Path) -> Path:
     raise ValueError(f"{str(checkout)!r} holds no {PACKAGE.name}; name a checkout of this repository, or its src")
 
 
+def quickest(target: str, peers: Path) -> dict[str, Any]:
+    """The peer of a file of `gadabout bench peers --cold` that waits least for q = 1,000, and its median seconds."""
+    waits: dict[str, list[float]] = {}
+    for row in Kept(peers).rows:
+        if row.get("start") == "process" and row["target"] == target and not row["peer"].startswith(OURS):
+            waits.setdefault(row["peer"], []).append(row["empty_seconds"])
+    if not waits:
+        raise ValueError(f"{str(peers)!r} holds no process on {target}: run `gadabout bench peers {target} --cold`")
+    name = min(waits, key=lambda peer: median(waits[peer]))
+    return {"peer": median(waits[name]), "peer_range": [min(waits[name]), max(waits[name])], "peer_name": name}
+
+
 def wait(
     names: Sequence[str],
     repeats: int,
     data_home: str | Path | None = None,
     against: Path | None = None,
+    peers: Path | None = None,
     run: Run = process,
 ) -> list[dict[str, Any]]:
     """A row for each target: medians and ranges over repeats, which are interleaved, and ratios of medians.
 
     Args:
         names: of the paper's targets.
-        repeats: processes of each kind, with seeds from 1 on, after one that is not counted and leaves bytecode.
+        repeats: processes of each kind, with seeds from 1 on, after one that is not counted: it leaves bytecode.
         data_home: the folder of data files.
         against: another checkout, whose default is run as well.
+        peers: a file of `gadabout bench peers --cold`, of the same machine.
         run: what runs a process.
     """
     ours, home = PACKAGE.parent, None if data_home is None else str(data_home)
-    kinds = {"floor": ("floor", ours), "default": ("default", ours)}
+    kinds = {kind: (kind, ours) for kind in PROGRAMS}
     kinds |= {} if against is None else {"against": ("default", source_of(against))}
-    for program, source in kinds.values():
-        run(program, [names[0], home, 0], source)
-    rows = []
-    for name in names:
+    rows = [{"target": name, **({} if peers is None else quickest(name, peers))} for name in names]
+    for row in rows:
         seconds: dict[str, list[float]] = {kind: [] for kind in kinds}
-        for seed in range(1, repeats + 1):
-            for kind, (program, source) in kinds.items():
-                seconds[kind].append(run(program, [name, home, seed], source))
-        row: dict[str, Any] = {"target": name}
-        for kind, each in seconds.items():
-            row |= {kind: median(each), f"{kind}_range": [min(each), max(each)]}
-            row |= {f"ratio_to_{kind}": median(seconds["default"]) / row[kind]} if kind != "default" else {}
-        rows.append(row)
+        with TemporaryDirectory(prefix="gadabout-wait-") as caches:
+            for seed in range(repeats + 1):
+                for kind, (program, source) in kinds.items():
+                    seconds[kind].append(run(program, [row["target"], home, seed], source, Path(caches)))
+        row |= {kind: median(each[1:]) for kind, each in seconds.items()}
+        row |= {f"{kind}_range": [min(each[1:]), max(each[1:])] for kind, each in seconds.items()}
+        row |= {f"ratio_to_{other}": row["default"] / row[other] for other in (*kinds, "peer") if other in row}
     return rows

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 import equinox as eqx
@@ -68,7 +68,7 @@ class JaxDensity(AbstractDensity):
         arrays, rest = eqx.partition(replace(target, edition=None), eqx.is_array)
         self._arrays = {i: jax.device_put(arrays, self._devices[i]) for i in self._own}
         log_density = jax.jit(lambda x, arrays: eqx.combine(arrays, rest).log_density(x))  # traced once for both
-        functions = jax.value_and_grad(log_density), log_density
+        functions = self._gradient, _ = jax.value_and_grad(log_density), log_density
         self._sizes = self._size(chains), self._size(block)
         programs = [
             (self._batched(function), *self._specs(i, size))
@@ -79,6 +79,12 @@ class JaxDensity(AbstractDensity):
         first = len(self._own)
         self._gradient_programs = dict(zip(self._own, futures[:first], strict=True))
         self._value_programs = dict(zip(self._own, futures[first:], strict=True))
+
+    @cached_property
+    def operations(self) -> float:
+        """On floating-point numbers that a gradient takes (`executables.operations`)."""
+        x = jax.ShapeDtypeStruct((self.dim,), self.dtype)
+        return executables.operations(self._gradient, x, self._arrays[self._own[0]])
 
     def _value(self, x):
         chains, block = (size * len(self._devices) for size in self._sizes)
@@ -96,6 +102,8 @@ class JaxDensity(AbstractDensity):
     def _evaluated(self, programs: dict[int, Any], size: int, columns: int, x: np.ndarray) -> np.ndarray:
         """The first columns of what programs return for rows (m, n), of which each device has its share."""
         rows, least = len(x), self._chain_block or 1
+        if len(self._own) == len(self._devices) == 1 and 0 < rows <= size:
+            return np.asarray(self._call(programs[0], 0, size, x))[:rows, :columns].astype(np.float64)
         share = least * -(-rows // (least * len(self._devices)))
         parts = [
             (i, slice(start, min(start + size, (i + 1) * share, rows)))
@@ -114,8 +122,8 @@ class JaxDensity(AbstractDensity):
     def _call(self, program: Any, i: int, size: int, x: np.ndarray) -> jax.Array:
         """What a program returns once it is through, for rows that are padded here."""
         blocks = np.array(-(-len(x) // (self._chain_block or size)), np.int32)
-        padded = np.concatenate([x, np.repeat(x[:1], size - len(x), 0)]).astype(self.dtype)
-        return program.result()(padded, self._arrays[i], blocks)
+        padded = x if len(x) == size else np.concatenate([x, np.repeat(x[:1], size - len(x), 0)])
+        return program.result()(padded.astype(self.dtype), self._arrays[i], blocks)
 
     def _batched(self, function: Callable) -> Callable:
         """The program of rows (m, n), arrays, and the number of blocks; it returns columns (m, 1) or (m, 1 + n)."""
@@ -150,7 +158,7 @@ class JaxDensity(AbstractDensity):
         return None if platform != "cpu" or jax.config.read("jax_disable_most_optimizations") else OPTIONS
 
 
-def _process(device: jax.Device | None) -> int:
+def _process(device: Any) -> int:
     return jax.process_index() if device is None else device.process_index
 
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from gadabout.calls import numbers_from
 from gadabout.checks import check_function, check_whole, shown
+from gadabout.executables import compiled
 from gadabout.precision import whole_products
 
 if TYPE_CHECKING:
@@ -67,8 +68,9 @@ def evaluate(tree: "xr.DataTree", f: Callable[[Any], Any]) -> np.ndarray:
         raise TypeError(f"tree must be a result of gadabout.sample, with the group posterior, got {shown(tree)}")
     check_function("f", f)
     value = lambda position: numbers_from("f", "of a position", f, position)
+    draws = positions(posterior)
     with whole_products():
-        return np.asarray(jax.jit(jax.vmap(jax.vmap(value)))(positions(posterior)), float)
+        return np.asarray(compiled(jax.vmap(jax.vmap(value)), draws)(draws), float)
 
 
 def positions(posterior: "xr.DataTree") -> Any:

@@ -44,6 +44,7 @@ def _tail_index(x: np.ndarray) -> float:
     return float((n * k + 10 * 0.5) / (n + 10))
 
 
+@np.errstate(divide="ignore", over="ignore")  # weights so uneven that an acceptance rounds to 0
 def independence_efficiency(log_weights: np.ndarray, values: np.ndarray) -> tuple[float, float]:
     """How an independence chain with proposals from q would fare: its acceptance, and its worst efficiency.
 

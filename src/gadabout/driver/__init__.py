@@ -3,15 +3,15 @@
 from gadabout.driver import processes
 from gadabout.driver.checkpoint import Account, Checkpoint, CheckpointError, Cursor
 from gadabout.driver.ending import Completed, Ending, Failed, Interrupted, Satisfied
-from gadabout.driver.engine import Engine
+from gadabout.driver.engine import Engine, density_for
 from gadabout.driver.interrupt import deferred_interrupt
 from gadabout.driver.loop import CHAINS, POSITION
 from gadabout.driver.notebook import NotebookProgress, display
 from gadabout.driver.pipeline import Settings
 from gadabout.driver.progress import Pace, Progress, TextProgress
 from gadabout.driver.records import Records
-from gadabout.driver.search import Starts, check_density
 from gadabout.driver.runner import log_densities
+from gadabout.driver.search import Starts, check_density
 from gadabout.driver.sink import AbstractSink, MemorySink, check_memory
 from gadabout.driver.until import Until
 
@@ -41,6 +41,7 @@ __all__ = [
     "check_density",
     "check_memory",
     "deferred_interrupt",
+    "density_for",
     "display",
     "log_densities",
     "processes",

@@ -15,7 +15,7 @@ FORMAT = 2
 
 @dataclass(frozen=True)
 class Cursor:
-    """Where a run stands: the stage, iterations done of it and since the run's start; how the draws are made, and why."""
+    """Where a run stands: its stage, iterations done of it and since the run began; how draws are made, and why."""
 
     stage: int = 0
     done: int = 0

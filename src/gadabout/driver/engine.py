@@ -22,14 +22,29 @@ from gadabout.driver.records import Records
 from gadabout.driver.runner import Runner, log_densities
 from gadabout.driver.search import Found, Starts, check_found, explained
 from gadabout.driver.threads import one_thread
+from gadabout.layout import Layout
 from gadabout.minibatch import AbstractFeed
 from gadabout.model import AbstractModel
 from gadabout.sampler import Learned, Sampler
 from gadabout.schedule import AbstractStage, Learn, Plan, lengths
-from gadabout.target import LogDensityError, fresh
+from gadabout.target import LogDensityError, Target, fresh
 
 VALUES = 31
 """proposals of each chain whose log densities are evaluated at once"""
+
+
+def density_for(target: Target, layout: Layout, settings: Settings) -> AbstractDensity:
+    """What host stages of a run with these settings evaluate.
+
+    Raises TypeError or ValueError, with the remedy, for a log density that cannot be evaluated or differentiated.
+    """
+    chains, over = settings.num_chains, {"mesh": settings.mesh, "chain_block": settings.chain_block}
+    try:
+        return density_of(target, layout.dim, chains=chains, block=VALUES * chains, **over)
+    except LogDensityError:
+        raise
+    except Exception as error:
+        raise explained(error, target, layout, order=1) from error
 
 
 class Engine:
@@ -79,24 +94,19 @@ class Engine:
 
         Raises TypeError or ValueError, with the remedy, for a log density that cannot be evaluated or differentiated.
         """
-        n, chains, target = self.starts.layout.dim, self.settings.num_chains, self.model.target
-        try:
-            over = {"mesh": self.settings.mesh, "chain_block": self.settings.chain_block}
-            return density_of(target, n, chains=chains, block=VALUES * chains, **over)
-        except LogDensityError:
-            raise
-        except Exception as error:
-            raise explained(error, target, self.starts.layout, order=1) from error
+        return density_for(self.model.target, self.starts.layout, self.settings)
 
     @cached_property
     def runner(self) -> Runner:
         """What runs compiled stages."""
         target = self.model.target if self.feed is None else self.model.target.with_data(self.feed.start())
-        self.pipeline.target = target = fresh(target, self.starts.layout.dim)
-        key = jax.random.key(self.seed)
-        return Runner(
-            self.plan, target, self.settings, self.records, self.starts, self.pipeline, key, self.learned
-        )
+        target, key = fresh(target, self.starts.layout.dim), jax.random.key(self.seed)
+        return Runner(self.plan, target, self.settings, self.records, self.starts, self.pipeline, key, self.learned)
+
+    def compile(self) -> None:
+        """Begins to compile, in threads, what stages on the host evaluate."""
+        if self.plan.on_host:
+            _ = self.density
 
     def drive(self, checkpoint: Checkpoint | None = None) -> Ending:
         """Carries the plan out: from its beginning, from a checkpoint, or from where it was stopped."""
@@ -109,8 +119,7 @@ class Engine:
         if checkpoint is not None:
             self._restore(checkpoint)
         elif self.progress is None:
-            if self.plan.on_host:
-                _ = self.density  # compiled from now on
+            self.compile()
             limits.check_plan(self)
             first = self.learned if self.plan.on_host else self.runner.first()
             self.progress = self.plan.stages[0].begin(self, first)

@@ -1,53 +1,55 @@
-"""Functions of the user's own within samplers, such as conditionals of `gibbs` or a proposal of the user's."""
+"""Functions of the user's own within samplers or distributions, such as conditionals of `gibbs`, or a proposal."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import fields, replace
 from functools import partial
+from types import FunctionType
 from typing import Any
 
 import equinox as eqx
 
-from gadabout.adaptations import Pool
-from gadabout.driver import loop
 from gadabout.executables import edition, new_edition
-from gadabout.sampler import Sampler
 from gadabout.target import Target
 
 KNOWN = {"builtins", "equinox", "functools", "gadabout", "jax", "jaxlib", "numpy", "optax"}
 """packages whose functions stay what they are"""
 
 
-def fresh_for(samplers: Sequence[Sampler], form: Callable[[Sampler], loop.Run], target: Target) -> Target:
-    """The target with an edition that stands for the user's own functions within samplers too (see `target.fresh`).
+def fresh_with(target: Target, parts: Any, call: Callable[..., Any], *arguments: Any) -> Target:
+    """The target with an edition that stands for the user's functions among the parts too (see `target.fresh`).
 
-    One iteration of each sampler is traced anew, where there are such functions; `form` returns the shapes of its run.
+    Where there are such functions `call(target, *arguments)`, which calls them, is traced anew.
     """
-
-    def iterations(samplers, forms, target):
-        return [
-            loop.iteration(sampler, target, form, adapt, Pool())
-            for sampler, form in zip(samplers, forms, strict=True)
-            for adapt in (True, False)
-        ]
-
+    if not own(parts):
+        return target
     with suppress(Exception):  # of the user's functions: it is explained where the run calls them
-        forms = tuple(map(form, samplers))
-        if not own([(one.adaptation, run.pools.kernel) for one, run in zip(samplers, forms, strict=True)]):
-            return target
-        return replace(target, edition=edition(iterations, tuple(samplers), forms, target))
+        return replace(target, edition=edition(call, target, *arguments))
     return replace(target, edition=new_edition())
 
 
 def own(part: Any) -> bool:
-    """Whether a part of a sampler is, or holds, a class or function from outside of `KNOWN` packages."""
+    """Whether a part is, or holds, an object or a function from outside of `KNOWN` packages."""
+    return _own(part, set())
+
+
+def _own(part: Any, known: set[int]) -> bool:
+    if id(part) in known:  # functions may hold themselves
+        return False
+    known.add(id(part))
+    held: list[Any] = []
     if isinstance(part, tuple | list):
-        return any(map(own, part))
-    if isinstance(part, dict):
-        return any(map(own, part.values()))
-    if isinstance(part, partial):
-        return own((part.func, part.args, part.keywords))
-    module = getattr(part if callable(part) and hasattr(part, "__qualname__") else type(part), "__module__", "")
-    if (callable(part) or isinstance(part, eqx.Module)) and module.partition(".")[0] not in KNOWN:
-        return True
-    return isinstance(part, eqx.Module) and any(own(getattr(part, each.name, None)) for each in fields(part))
+        held = list(part)
+    elif isinstance(part, dict):
+        held = list(part.values())
+    elif isinstance(part, partial):
+        held = [part.func, part.args, part.keywords]
+    else:
+        module = getattr(part if callable(part) and hasattr(part, "__qualname__") else type(part), "__module__", "")
+        if module.partition(".")[0] not in KNOWN:
+            return True
+        if isinstance(part, eqx.Module):
+            held = [getattr(part, each.name, None) for each in fields(part)]
+        elif isinstance(part, FunctionType):
+            held = [cell.cell_contents for cell in part.__closure__ or ()]
+    return any(_own(each, known) for each in held)

@@ -14,13 +14,13 @@ from jaxtyping import PyTree
 
 from gadabout.driver import loop, processes
 from gadabout.driver.checkpoint import Account
-from gadabout.driver.programs import LONG_WARMUP, asks_the_host, operations
+from gadabout.driver.programs import LONG_WARMUP, asks_the_host
 from gadabout.driver.progress import Progress
 from gadabout.driver.records import Records
 from gadabout.driver.until import Until
+from gadabout.executables import operations
 from gadabout.minibatch import AbstractFeed
 from gadabout.sampler import Sampler
-from gadabout.target import Target
 
 SECONDS_PER_CHUNK = 0.2
 FIRST_CHUNK = 64
@@ -183,7 +183,7 @@ class Pipeline:
         self._tell(Progress(segment.stage, done, segment.total, acceptance, gradients, since, speed))
 
     def keep(self, segment: Segment, draws: dict[str, np.ndarray], gradients: int, began: float) -> None:
-        """Stores draws (t, chains, ...) that a host stage made since `began`, with all `gradients` of the run so far."""
+        """Stores draws (t, chains, ...) that a host stage made since `began`; `gradients` counts those of the run."""
         length, thinning = len(draws["lp"]), self.settings.thinning
         done, elapsed = segment.done + length, max(time.perf_counter() - began, 1e-9)
         ends = np.arange(segment.done + 1, done + 1)

@@ -3,15 +3,15 @@
 import functools
 import warnings
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager
 from typing import Any
 
 import equinox as eqx
 import jax
 from jax.core import Tracer
-from jax.stages import Lowered
 
 from gadabout import executables
+from gadabout.executables import uncompiled
 from gadabout.precision import whole_products
 from gadabout.target import Target
 
@@ -30,8 +30,6 @@ IN_GRAPHS = {
 
 (Centred eight schools, 16 chains of NUTS on an H100: 0.7 s in place of 1.8, and no longer to compile.)
 """
-TRANSCENDENTAL = 10.0
-"""operations that an exponential or a logarithm is counted for"""
 LONG_WARMUP = 5_000
 """iterations of warm-up from which on a run is better served by programs that are compiled with all optimisations"""
 
@@ -172,32 +170,7 @@ def forget() -> None:
     executables.forget()
 
 
-def operations(function: Callable, *arguments: Any) -> float:
-    """Operations on floating-point numbers that a call takes, by XLA's count before it compiles; bodies of loops once.
-
-    An exponential and its like are `TRANSCENDENTAL` of them. What runs outside of XLA is not counted.
-    """
-    found = _lowered(function, *arguments).cost_analysis() or {}
-    return found.get("flops", 0.0) + TRANSCENDENTAL * found.get("transcendentals", 0.0)
-
-
 def asks_the_host(function: Callable, *arguments: Any) -> bool:
     """Whether a function calls one of the host's, whose operations nobody can count."""
-    module: Any = _lowered(function, *arguments).compiler_ir()
+    module: Any = uncompiled(function, *arguments).compiler_ir()
     return "callback" in module.operation.get_asm(large_elements_limit=8)
-
-
-def _lowered(function: Callable, *arguments: Any) -> Lowered:
-    compiled: Any = eqx.filter_jit(function)
-    with _on_a_processor():
-        return compiled.lower(*arguments).lowered
-
-
-def _on_a_processor() -> AbstractContextManager:
-    """Where XLA counts operations: its clients for other devices say nothing."""
-    if jax.default_backend() == "cpu":
-        return nullcontext()
-    try:
-        return jax.default_device(jax.local_devices(backend="cpu")[0])
-    except RuntimeError:  # JAX knows of no processor
-        return nullcontext()

@@ -9,11 +9,14 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Key, PyTree
 
+from gadabout.adaptations import Pool
 from gadabout.driver import loop
+from gadabout.driver.own_functions import fresh_with, own
 from gadabout.driver.pipeline import Pipeline, Segment, Settings
 from gadabout.driver.programs import shapes_of
 from gadabout.driver.records import Records
 from gadabout.driver.search import Starts, find_start
+from gadabout.executables import traced_as
 from gadabout.sampler import Learned, Sampler
 from gadabout.schedule import Handover, Plan
 from gadabout.target import Target
@@ -33,12 +36,14 @@ class Runner:
         key: Key[Array, ""],
         learned: Learned | None,
     ):
-        self.plan, self.target, self.settings, self.records = plan, target, settings, records
+        self.plan, self.settings, self.records = plan, settings, records
         self.starts, self.pipeline, self.learned = starts, pipeline, learned
         start, stream = jax.random.split(key)
         self.start_key = start
         self.chain_keys = jax.vmap(lambda chain: jax.random.fold_in(stream, chain))(jnp.arange(settings.num_chains))
         self.kernels = kernels_of(plan, starts.layout.dim)
+        pipeline.target = self.target = fresh_with(target, plan.samplers, self._each_once, plan.samplers, self._begun())
+        self._edition = self.target.edition if own(plan.samplers) else None
 
     def first(self) -> Handover:
         """What the first stage begins with."""
@@ -66,18 +71,35 @@ class Runner:
         """Raises MemoryError where the records of a stage would not fit into memory."""
         adapt, settings = warmup or sampler.adaptation.continues, self.settings
         recorded = self.records.shapes(sampler, self.target, run, adapt, warmup)
-        name, length = ("num_warmup", settings.num_warmup // settings.thinning) if warmup else ("num_draws", settings.num_draws)
-        self.records.check_memory(recorded, length, name)
+        length = settings.num_warmup // settings.thinning if warmup else settings.num_draws
+        self.records.check_memory(recorded, length, "num_warmup" if warmup else "num_draws")
 
     def form(self, sampler: Sampler) -> loop.Run:
         """The shapes and types of a sampler's run."""
+        return shapes_of(loop.start, sampler, self.target, self._begun(), self.settings.pooled)
+
+    def _begun(self) -> Handover:
+        """What samplers begin with, shapes and types in place of positions."""
         shape = (self.settings.num_chains, self.starts.layout.dim)
-        begun = replace(self.first(), positions=jax.ShapeDtypeStruct(shape, jnp.result_type(float)))
-        return shapes_of(loop.start, sampler, self.target, begun, self.settings.pooled)
+        return replace(self.first(), positions=jax.ShapeDtypeStruct(shape, jnp.result_type(float)))
+
+    def _each_once(self, target: Target, samplers: tuple[Sampler, ...], begun: Handover) -> Any:
+        """One iteration of each sampler, learning and not, and all else that its functions are called for."""
+        made: list[Any] = []
+        for sampler in samplers:
+            run = loop.start(sampler, target, begun, self.settings.pooled)
+            made += [loop.iteration(sampler, target, run, adapt, Pool()) for adapt in (True, False)]
+            if sampler.adaptation.finishes:
+                run = loop.end_window(sampler, run, sampler.adaptation.ending(1, 1))
+            made += [loop.settle(sampler, run), loop.verdict(sampler, run)]
+        return made
 
     def settle(self, sampler: Sampler, run: loop.Run) -> loop.Run:
         """A run whose kernels are those that draws are made with."""
-        return self.lay(loop.settle(sampler, self.gathered(run))) if run.pools.kernel.settles else run
+        if not run.pools.kernel.settles:
+            return run
+        with traced_as(self._edition):
+            return self.lay(loop.settle(sampler, self.gathered(run)))
 
     def hand_over(self, run: loop.Run) -> Handover:
         """What the next stage begins with."""
@@ -93,7 +115,8 @@ class Runner:
 
     def end_window(self, sampler: Sampler, run: loop.Run, ending: PyTree) -> loop.Run:
         """A run where windows of its adaptation end; `run` is donated."""
-        return self.lay(loop.end_window(sampler, self.gathered(run), ending))
+        with traced_as(self._edition):
+            return self.lay(loop.end_window(sampler, self.gathered(run), ending))
 
     def learn(self, sampler: Sampler, run: loop.Run, stage: str, done: int, total: int) -> tuple[loop.Run, int]:
         """The next iterations of warm-up, up to the end of a window at most: the run, and all iterations done."""
@@ -121,7 +144,8 @@ class Runner:
 
     def verdict(self, sampler: Sampler, run: loop.Run) -> dict[str, np.ndarray]:
         """What the adaptation says of its end, an entry for each pool."""
-        found = loop.verdict(sampler, self.gathered(run))
+        with traced_as(self._edition):
+            found = loop.verdict(sampler, self.gathered(run))
         return {name: np.asarray(value) for name, value in found.items()}
 
     def offered(self) -> set[str]:

@@ -69,12 +69,13 @@ def advance_part(s: State, energy: np.ndarray, halvings: int) -> tuple[np.ndarra
     P and P', both (m,). The ends of the strides are in `end`.
     """
     s["made"] += 1
-    np.minimum(s["low"], energy, out=s["low"])
-    np.maximum(s["high"], energy, out=s["high"])
-    refine = refinement_probability(s["high"] - s["low"])
-    over = (s["made"] == STRIDE << s["level"]) | (refine >= 1)
-    i = np.flatnonzero(over & (s["direction"] != 0))
-    refine, level, found, start = refine[i], s["level"][i], s["found"][i], s["origin_energy"][i]
+    low, high = np.minimum(s["low"], energy, out=s["low"]), np.maximum(s["high"], energy, out=s["high"])
+    over = (s["made"] == STRIDE << s["level"]) | ~(high - low < LARGE)
+    i = (over & (s["direction"] != 0)).nonzero()[0]
+    if not len(i):
+        return i, *np.zeros((2, 0), bool), *np.zeros((2, 0))
+    refine = refinement_probability(high[i] - low[i])
+    level, found, start = s["level"][i], s["found"][i], s["origin_energy"][i]
     forth, back, energy = s["forth"][i], s["back"][i], energy[i]
     finer = ~found & (s["coin"][i] < forth * refine)
     arrived = ~found & ~finer
@@ -86,9 +87,10 @@ def advance_part(s: State, energy: np.ndarray, halvings: int) -> tuple[np.ndarra
     level, found, start = np.where(arrived, 0, level + 1), found | arrived, np.where(arrived, energy, start)
 
     ends = i[arrived]
-    turned = s["here"][ends]
-    momenta(turned)[:] *= -1
-    s["end"][ends], s["origin"][ends] = s["here"][ends], turned
+    if len(ends):
+        s["end"][ends] = turned = s["here"][ends]
+        momenta(turned)[:] *= -1
+        s["origin"][ends] = turned
     s["here"][i] = s["origin"][i]
     s["made"][i], s["level"][i], s["found"][i], s["forth"][i], s["back"][i] = 0, level, found, forth, back
     s["origin_energy"][i] = s["low"][i] = s["high"][i] = start

@@ -7,6 +7,13 @@ from abc import ABC, abstractmethod
 
 import numpy as np
 
+STATISTICS = {
+    "lp": float, "acceptance_rate": float, "accepted": bool, "nonfinite": bool, "diverging": bool, "n_steps": int,
+    "gradient_evaluations": int, "energy": float, "step_size": float,
+}  # fmt: skip
+"""what every move records of an iteration, and its type"""
+TREE = {"tree_depth": int, "cut_short": bool, "reached_max_treedepth": bool}
+"""what NUTS records beside it"""
 State = dict[str, np.ndarray]
 """All that changes in a move, arrays only: with the generator's state a run goes on from it to the same bits."""
 Draws = dict[str, np.ndarray]
@@ -16,10 +23,8 @@ Draws = dict[str, np.ndarray]
 class AbstractMove(ABC):
     """A Markov kernel of all chains that leaves π invariant.
 
-    Every move records `lp`, `acceptance_rate`, `energy` and `step_size` (constant) as floats, `accepted`, `nonfinite`
-    and `diverging` as booleans, `n_steps` and `gradient_evaluations` as integers. NUTS adds `tree_depth`, `cut_short`
-    and `reached_max_treedepth`. A log ratio that is not above −1000 diverges; one that is not finite is `nonfinite`,
-    and its proposal is rejected.
+    Every move records `STATISTICS`, and NUTS `TREE` as well. A log ratio that is not above −1000 diverges; one that is
+    not finite is `nonfinite`, and its proposal is rejected.
     """
 
     @abstractmethod

@@ -11,22 +11,19 @@ from itertools import accumulate
 
 import numpy as np
 
+from gadabout.adaptations.windowed import doubling_windows
 from gadabout.density.base import AbstractDensity
 from gadabout.ensemble import halving, tree
 from gadabout.ensemble.coordinates import Affine
-from gadabout.ensemble.move import AbstractMove, Draws, State
+from gadabout.ensemble.move import STATISTICS, TREE, AbstractMove, Draws, State
 from gadabout.ensemble.warmup import DECAY, OFFSET, REGULARISATION
 
 DIVERGENCE = 1000.0
 """growth of the energy along a trajectory that counts as a divergence, in nats (Stan's)"""
 AHEAD, AHEAD_IN_WARMUP = 256, 8
 """iterations that a chain may be ahead of the slowest"""
-STATISTICS = {
-    "lp": float, "acceptance_rate": float, "accepted": bool, "nonfinite": bool, "diverging": bool, "n_steps": int,
-    "gradient_evaluations": int, "energy": float, "step_size": float, "tree_depth": int, "cut_short": bool,
-    "reached_max_treedepth": bool,
-}  # fmt: skip
-"""the statistics of an iteration"""
+RECORDED = STATISTICS | TREE
+"""of an iteration, in the columns after its position"""
 
 
 @dataclass(frozen=True)
@@ -72,7 +69,7 @@ class Nuts(AbstractMove):
         state |= {name: np.zeros(chains, int) for name in ("completed", "gradients")}
         state |= {name: np.zeros(chains) for name in ("acceptance", "step_size")}
         state |= {"next_step_size": np.array(float(self.step_size)), "position": np.array(x, float)}
-        state |= {"rows": np.zeros((0, chains, n + len(STATISTICS)))}
+        state |= {"rows": np.zeros((0, chains, n + len(RECORDED)))}
         uniforms = rng.random((4, chains))
         began = self._begin_idle(state, rng, uniforms)
         if self.halvings:
@@ -91,7 +88,7 @@ class Nuts(AbstractMove):
         s["rows"] = rows[iterations : iterations + s["completed"].max()].copy()
         if iterations:
             s["position"] = rows[iterations - 1, :, :n].copy()
-        statistics = zip(STATISTICS.items(), np.moveaxis(rows[:iterations, :, n:], 2, 0), strict=True)
+        statistics = zip(RECORDED.items(), np.moveaxis(rows[:iterations, :, n:], 2, 0), strict=True)
         return s, {
             "position": rows[:iterations, :, :n].copy(),
             **{name: values.astype(kind) for (name, kind), values in statistics},
@@ -123,17 +120,17 @@ class Nuts(AbstractMove):
         s["here"][i] = leaf
         change = np.where(found, s["initial_energy"][i] - tree.energies(leaf) + leaf[:, -1], -np.inf)
         self._add(s, i, leaf, change, one_way, energy, uniforms)
-        fresh = np.zeros(len(energy), bool)
-        fresh[i] = fresh[self._begin_idle(s, rng, uniforms)] = True
-        halving.begin_strides(s, np.flatnonzero(fresh), tree.energies(s["here"]), uniforms[3])
+        fresh = np.concatenate([i, self._begin_idle(s, rng, uniforms)])
+        halving.begin_strides(s, fresh, tree.energies(s["here"]), uniforms[3])
 
     def _leapfrog(self, here: np.ndarray, step: np.ndarray) -> np.ndarray:
         """Phases after leapfrogs of these sizes (chains,), 0 for chains that wait; log π = ∞ counts as −∞."""
         n, there, step = self.coordinates.dim, here.copy(), step[:, None]
-        p = here[:, n : 2 * n] + 0.5 * step * here[:, 2 * n : 3 * n]
+        half = 0.5 * step
+        p = here[:, n : 2 * n] + half * here[:, 2 * n : 3 * n]
         there[:, :n] += step * p
         lp, grad = self.coordinates.value_and_grad(self.density, there[:, :n])
-        there[:, n : 2 * n] = p + 0.5 * step * grad
+        there[:, n : 2 * n] = p + half * grad
         there[:, 2 * n : 3 * n] = grad
         there[:, -2] = np.where(lp < np.inf, lp, -np.inf)
         return there
@@ -176,35 +173,13 @@ class Nuts(AbstractMove):
 
     def _begin_idle(self, s: State, rng: np.random.Generator, uniforms: np.ndarray) -> np.ndarray:
         """Begin trajectories of the chains that are idle and not too far ahead, and return these chains."""
-        idle = s["direction"] == 0
-        if idle.any():
-            idle &= s["completed"] < s["completed"].min() + self.ahead
-        i = idle.nonzero()[0]
+        i = (s["direction"] == 0).nonzero()[0]
+        if len(i):
+            i = i[s["completed"][i] < s["completed"].min() + self.ahead]
         if len(i):
             tree.begin(s, i, rng.standard_normal((len(i), self.coordinates.dim)), uniforms)
             s["step_size"][i], s["acceptance"][i], s["gradients"][i] = s["next_step_size"], 0.0, 0
         return i
-
-
-def doubling_windows(length: int, first: int = 75, slow: int = 25, last: int = 50) -> list[int]:
-    """Stan's warm-up: a buffer, windows that double, and a buffer, which add up to `length`.
-
-    The last window takes in what is left where no other of twice its length fits. A length that does not hold one slow
-    window between the buffers is divided 15 : 75 : 10, one below 20 not at all. For 1,000: 75, 25, 50, 100, 200, 500
-    and 50.
-    """
-    if length < 20:
-        return [length]
-    if length <= first + slow + last:
-        first, last = int(0.15 * length), int(0.1 * length)
-        return [first, length - first - last, last]
-    windows, left = [], length - first - last
-    while left:
-        window = slow * 2 ** len(windows)
-        window = left if left < 3 * window else window
-        windows.append(window)
-        left -= window
-    return [first, *windows, last]
 
 
 @dataclass(frozen=True)

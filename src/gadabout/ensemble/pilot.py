@@ -1,11 +1,11 @@
 """A pilot run: iterations with θ standing still that nobody keeps, by which the move of the draws is chosen.
 
-Chains that stand where there is next to no mass begin anew where others stand, and θ is learned again. It is also where
-the draws belie the fitted Gaussian: a chain that arrived late may have widened all of several fits that agree. And it is
-where a chain that was slow, as in the neck of a funnel, was freed by temporarily shorter steps: then eight times as many
-draws are made, in which others may go where it was. Where there is doubt, or only Pareto's k̂ is left to decide and its
-bound is within two of its standard errors, as many draws again are made, until that is not so or they are eight times
-as many.
+Chains that stand where there is next to no mass begin anew where others stand, and θ is learned again. It is learned
+again, too, where draws belie the fitted Gaussian: a chain that arrived late may have widened several fits that agree;
+and where a chain that was slow, as in the neck of a funnel, was freed by shorter steps for a while: then eight times as
+many draws are made, in which others may go where it was. Where there is doubt, or only Pareto's k̂ is left to decide and
+its bound is within two of its standard errors, as many draws again are made, until that is not so or they are eight
+times as many.
 """
 
 from dataclasses import dataclass, replace

@@ -16,7 +16,7 @@ import numpy as np
 
 from gadabout.density.base import AbstractDensity
 from gadabout.ensemble.coordinates import Affine
-from gadabout.ensemble.move import AbstractMove, Draws, State
+from gadabout.ensemble.move import STATISTICS, AbstractMove, Draws, State
 
 QUARTER = 0.5 * math.pi
 """the turn, in radians, after which a trajectory on the Gaussian has forgotten where it began"""
@@ -24,11 +24,6 @@ SHORTEST = 0.6
 """the smallest turn of a trajectory, as a share of the largest"""
 DIVERGENCE = -1000.0
 """the log ratio down to which a trajectory does not diverge"""
-KINDS = {
-    "lp": float, "acceptance_rate": float, "accepted": bool, "nonfinite": bool, "diverging": bool, "n_steps": int,
-    "gradient_evaluations": int, "energy": float, "step_size": float,
-}  # fmt: skip
-"""the statistics and their types"""
 
 
 @dataclass(frozen=True)
@@ -67,7 +62,7 @@ class SplitHMC(AbstractMove):
     def advance(self, state, rng, iterations):
         chains, n = state["z"].shape
         drawn = {"position": np.empty((iterations, chains, n))}
-        drawn |= {name: np.empty((iterations, chains), kind) for name, kind in KINDS.items()}
+        drawn |= {name: np.empty((iterations, chains), kind) for name, kind in STATISTICS.items()}
         for i in range(iterations):
             momentum, uniform = rng.standard_normal((chains, n)), rng.random(chains)
             state, found = self.step(state, momentum, uniform, rng.standard_exponential(chains))

@@ -18,12 +18,13 @@ from gadabout.ensemble.coordinates import Affine
 from gadabout.ensemble.handover import Handover
 from gadabout.ensemble.independence import Independence
 from gadabout.ensemble.modes import discarded_chains, distinct_starts, replacements, search_modes
-from gadabout.ensemble.move import AbstractMove, Draws, State
+from gadabout.ensemble.move import STATISTICS, TREE, AbstractMove, Draws
 from gadabout.ensemble.nuts import LearningNuts, Nuts
 from gadabout.ensemble.pilot import Pilot, learned
 from gadabout.ensemble.split_hmc import SplitHMC
 from gadabout.ensemble.tails import Tails
 from gadabout.ensemble.warmup import LONGEST_STEP, STEP_SIZE, Warmup
+from gadabout.sampler import Learned
 from gadabout.schedule import AbstractStage
 
 DENSE, MOST_DENSE = 300, 2_000
@@ -37,6 +38,8 @@ OFTEN, SELDOM = 8, 32
 COPIES = 8
 """of the draws of a pilot run that are held at once"""
 Factor = Literal["auto", "dense", "diagonal"]
+Progress = dict[str, Any]
+"""arrays by name, or dicts of them"""
 
 
 class AbstractHostStage(AbstractStage):
@@ -46,18 +49,13 @@ class AbstractHostStage(AbstractStage):
     def on_host(self):
         return True
 
-    @property
-    def statistics(self) -> tuple[str, ...]:
-        """The names of what it records beside positions."""
-        return ()
-
-    def begin(self, context, handover: Handover):
+    def begin(self, context: Any, handover: Any) -> Progress:
         return {"handover": handover.arrays()}
 
-    def length(self, context):
+    def length(self, context: Any) -> int:
         return 1
 
-    def advance(self, context, progress, done):
+    def advance(self, context: Any, progress: Progress, done: int) -> tuple[Progress, int]:
         handed = self.work(context, Handover.of(progress["handover"]))
         return {"handover": handed.arrays()}, 1
 
@@ -65,11 +63,10 @@ class AbstractHostStage(AbstractStage):
         """All the work of a stage that makes one piece of it."""
         return handover
 
-    def end(self, context, progress) -> Handover:
+    def end(self, context: Any, progress: Progress) -> Handover:
         return Handover.of(progress["handover"])
 
-    def learned(self, progress: State) -> State:
-        """What is learned so far, by name."""
+    def learned(self, progress):
         hidden = ("x", "move")
         return {name: values for name, values in progress["handover"].items() if name not in hidden}
 
@@ -81,11 +78,11 @@ class AbstractHostStage(AbstractStage):
 class SearchStarts(AbstractHostStage):
     """Starts at which log π and its gradient are finite, drawn anew as often as `starts.tries` says."""
 
-    def begin(self, context, handover):
-        """`handover` is what is known from another run, `sampler.Learned`, or None."""
+    def begin(self, context, handover: Learned | None):
+        """`handover` is what is known from another run, if anything."""
         n, chains = context.starts.layout.dim, context.settings.num_chains
         known = {}
-        if handover is not None and handover.mean is not None:
+        if handover is not None and handover.mean is not None and handover.factor is not None:
             dense = len(handover.factor.covariance_shape()) > 1
             factor = handover.factor.dense() if dense else handover.factor.deviations()
             known = {"mean": np.asarray(handover.mean, float), "factor": np.asarray(factor, float)}
@@ -170,7 +167,7 @@ class LearnGaussian(AbstractRecording):
 
     @property
     def statistics(self):
-        return STATISTICS
+        return tuple(STATISTICS)
 
     def warms_up(self):
         return True
@@ -231,7 +228,7 @@ class LearnNuts(AbstractRecording):
 
     @property
     def statistics(self):
-        return STATISTICS + TREE
+        return tuple(STATISTICS | TREE)
 
     def warms_up(self):
         return True
@@ -275,7 +272,7 @@ class DrawChosen(AbstractRecording):
 
     @property
     def statistics(self):
-        return STATISTICS + TREE
+        return tuple(STATISTICS | TREE)
 
     @property
     def draws(self):
@@ -286,7 +283,7 @@ class DrawChosen(AbstractRecording):
 
     def begin(self, context, handover):
         state = made_move(context.density, handover).init(handover.x, context.rng)
-        return {"handover": handover.arrays(), "state": state, "ahead": {}}
+        return {"handover": handover.arrays(), "state": state}
 
     def length(self, context):
         return context.settings.num_draws * context.settings.thinning
@@ -300,26 +297,21 @@ class DrawChosen(AbstractRecording):
             state, drawn = move.advance(state, context.rng, missing)
             ahead = {name: np.concatenate([ahead[name], rows]) for name, rows in drawn.items()} if ahead else drawn
         drawn = {name: rows[:piece] for name, rows in ahead.items()}
-        left = {name: rows[piece:] for name, rows in ahead.items()} if len(ahead["lp"]) > piece else {}
+        left = {name: rows[piece:] for name, rows in ahead.items()}
         done = self._recorded(context, drawn, done, total, began, "sampling")
-        return progress | {"state": state, "ahead": left}, done
+        after = {"handover": progress["handover"], "state": state}
+        return after | ({"ahead": left} if len(left["lp"]) else {}), done
 
-    def verdict(self, progress: State) -> dict[str, np.ndarray]:
-        """The acceptance that the step size was steered to, where it was: not where steps are as long as they may be."""
+    def verdict(self, progress):
+        """The acceptance that the step size was steered to; nothing where steps are as long as they may be."""
         handed = Handover.of(progress["handover"])
-        steered = nuts_chosen(handed) or (
-            move_of(handed) is Move.SPLIT_HMC and float(handed.step_size) < 0.99 * LONGEST_STEP
-        )
+        steps = np.asarray(handed.step_size)
+        steered = nuts_chosen(handed) or (move_of(handed) is Move.SPLIT_HMC and bool(steps < 0.99 * LONGEST_STEP))
         return {"target_acceptance": np.asarray([self.target_acceptance])} if steered else {}
 
 
-STATISTICS = ("lp", "acceptance_rate", "accepted", "nonfinite", "diverging", "n_steps", "gradient_evaluations", "energy",
-              "step_size")  # fmt: skip
-TREE = ("tree_depth", "cut_short", "reached_max_treedepth")
-
-
 def kind_of(factor: Factor, density: AbstractDensity) -> Literal["dense", "diagonal"]:
-    """The kind of factor that is fitted; operations are counted, not timed: a clock would choose otherwise another day."""
+    """The kind of factor that is fitted. Operations are counted, not timed: a clock would decide otherwise each day."""
     n = density.dim
     if factor != "auto":
         return factor
@@ -340,6 +332,7 @@ def nuts_chosen(handover: Handover) -> bool:
 
 def made_move(density: AbstractDensity, handover: Handover) -> AbstractMove:
     """The chosen move with what was learned: the one mapping from names to moves."""
+    assert handover.step_size is not None
     here, step_size, move = handover.coordinates, float(handover.step_size), move_of(handover)
     if nuts_chosen(handover):
         return Nuts(density, here, step_size, halvings=HALVINGS)
@@ -348,5 +341,7 @@ def made_move(density: AbstractDensity, handover: Handover) -> AbstractMove:
     local = SplitHMC(density, here, step_size)
     if move is Move.SPLIT_HMC:
         return local
+    assert handover.tails is not None
+    assert handover.weights is not None
     period = OFTEN if move is Move.INDEPENDENCE_OFTEN else SELDOM
     return Independence(local, Tails(*handover.tails), handover.weights, period)

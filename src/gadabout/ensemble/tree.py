@@ -77,14 +77,14 @@ def grow(
     """
     p = momenta(leaf)
     s["half_weight"][i] = total = np.logaddexp(s["half_weight"][i], weight)
-    taken = np.flatnonzero(uniforms[0, i] < np.exp(weight - total))
+    taken = uniforms[0][i] < np.exp(weight - total)
     s["half_drawn"][i[taken]] = leaf[taken]
     s["half_rho"][i] = rho = s["half_rho"][i] + p
     over = (weight == -np.inf) | sub_tree_turns(s, i, p, rho)
     s["depth"][i[over]] += 1
-    s["leaves"][i] += 1
+    s["leaves"][i] = leaves = s["leaves"][i] + 1
     s["states"][i] += 1
-    full, limit = np.flatnonzero(~over & (s["leaves"][i] == 1 << s["depth"][i])), np.zeros(len(i), bool)
+    full, limit = (~over & (leaves == 1 << s["depth"][i])).nonzero()[0], np.zeros(len(i), bool)
     if len(full):
         turned, deepest = double(s, i[full], leaf[full], uniforms)
         over[full], limit[full] = turned | deepest, deepest & ~turned
@@ -99,13 +99,14 @@ def sub_tree_turns(s: State, i: np.ndarray, p: np.ndarray, rho: np.ndarray) -> n
     """
     leaf = s["leaves"][i]
     level, ended = np.bitwise_count(leaf >> 1), np.bitwise_count(leaf & ~(leaf + 1))
-    even, turned = np.flatnonzero(ended == 0), np.zeros(len(i), bool)
+    even, turned = (ended == 0).nonzero()[0], np.zeros(len(i), bool)
     s["first"][level[even], i[even], 0], s["first"][level[even], i[even], 1] = p[even], rho[even] - p[even]
+    if len(even) == len(i):
+        return turned
     levels = np.arange(level.max(initial=0) + 1)[:, None]
     at, k = np.nonzero((levels <= level) & (levels + ended > level))
-    if len(k):
-        first = s["first"][at, i[k]]
-        turned[k[turns(first[:, 0], p[k], rho[k] - first[:, 1])]] = True
+    first = s["first"][at, i[k]]
+    turned[k[turns(first[:, 0], p[k], rho[k] - first[:, 1])]] = True
     return turned
 
 
@@ -116,11 +117,12 @@ def double(s: State, i: np.ndarray, leaf: np.ndarray, uniforms: np.ndarray) -> t
     """
     s["ends"][(s["direction"][i] > 0).astype(int), i] = leaf
     half, weight = s["half_weight"][i], s["weight"][i]
-    moved = i[uniforms[1, i] < np.exp(half - weight)]
+    moved = i[uniforms[1][i] < np.exp(half - weight)]
     s["drawn"][moved], s["moved"][moved] = s["half_drawn"][moved], True
     s["weight"][i] = np.logaddexp(weight, half)
     s["rho"][i] = rho = s["rho"][i] + s["half_rho"][i]
     s["depth"][i] = depth = s["depth"][i] + 1
-    turned, deepest = turns(*momenta(s["ends"][:, i]), rho), depth >= len(s["first"])
+    left, right = momenta(s["ends"][:, i])
+    turned, deepest = turns(left, right, rho), depth >= len(s["first"])
     extend(s, i[~(turned | deepest)], uniforms[2])
     return turned, deepest

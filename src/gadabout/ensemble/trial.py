@@ -1,7 +1,7 @@
 """The diagnostics of a trial: of the moves that made its draws, and of independence proposals fitted to them."""
 
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -49,18 +49,10 @@ class Trial:
         """The worst coordinate's share of independent draws (see `score`)."""
         return score(self.draws)
 
-    def begin(self) -> None:
-        """Has R-hat, which takes longest, computed in other threads from now on."""
-        _ = self._rhat
-
-    @property
+    @functools.cached_property
     def rhat(self) -> float:
         """The largest R-hat of all coordinates."""
-        return float(self._rhat().max())
-
-    @functools.cached_property
-    def _rhat(self) -> Callable[[], np.ndarray]:
-        return rhat_begun(np.moveaxis(self.draws, 0, 1))
+        return float(rhat_begun(np.moveaxis(self.draws, 0, 1))().max())
 
     @property
     def flat(self) -> np.ndarray:

@@ -4,7 +4,7 @@ Covariance and mean are fitted in the coordinates $z = L^{-1}(x - m)$ of the las
 orders of magnitude, and correlations near 1, lose no digits. Fits agree where no direction's width changes by more than
 a factor of 1.4 from one to the next, or, as an exponent, √(n/draws) where that is more, but no more than 2. As soon as
 those that agree one after the other have twenty more draws together than there are coordinates, one window more follows
-for the step size alone, and warm-up ends. A fit that agrees changes the Gaussian by as much as its share of those draws.
+for the step size alone, and warm-up ends. A fit that agrees changes the Gaussian by its share of those draws.
 """
 
 from dataclasses import dataclass

@@ -2,38 +2,15 @@
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Key
 
 from gadabout.layout import Layout
 from gadabout.model import AbstractModel
 from gadabout.named import check_names, checked_coords, checked_dims
-
-RADIUS = 2.0
-"""half the width of where chains start, in every unconstrained coordinate"""
-
-
-@dataclass(frozen=True)
-class Uniform:
-    """A start uniform on (−radius, radius) in every unconstrained coordinate, (−2, 2) as in Stan."""
-
-    shapes: tuple[tuple[str, tuple[int, ...]], ...]
-    radius: float = RADIUS
-
-    def __call__(self, key: Key[Array, ""]) -> dict[str, Float[Array, "..."]]:
-        keys = jax.random.split(key, len(self.shapes))
-        draw = lambda key, shape: jax.random.uniform(key, shape, jnp.result_type(float), -self.radius, self.radius)
-        return {name: draw(each, shape) for each, (name, shape) in zip(keys, self.shapes, strict=True)}
-
-    def rows(self, rng: np.random.Generator, chains: int) -> np.ndarray:
-        """The same for all chains at once, flat: (chains, n)."""
-        n = sum(int(np.prod(shape)) for _, shape in self.shapes)
-        return rng.uniform(-self.radius, self.radius, (chains, n))
+from gadabout.starts import Uniform
 
 
 class AbstractForeign(AbstractModel):

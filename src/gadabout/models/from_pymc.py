@@ -13,8 +13,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from gadabout.checks import shown
-from gadabout.models.base import AbstractForeign, Uniform
+from gadabout.models.base import AbstractForeign
 from gadabout.models.missing import needs
+from gadabout.starts import Uniform
 from gadabout.target import Target
 
 

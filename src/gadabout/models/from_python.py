@@ -21,10 +21,12 @@ def python(
     gradient: bool = True,
     **settings: Any,
 ) -> Model:
-    """A model of a log density that is not written in JAX, by a callback to the host in every evaluation.
+    """A model of a log density that is not written in JAX, which the host evaluates.
 
-    This is slower than JAX by far: each evaluation leaves the compiled program, and Python computes one chain after
-    another unless the function is `vectorized`. It must not call JAX itself, and cannot be sharded over devices.
+    The default calls the function directly and compiles no program of it, unless there are `transforms`. The compiled
+    program of a recipe calls back to the host in every evaluation, which is slower than JAX by far. Python computes one
+    chain after another unless the function is `vectorized`. It must not call JAX itself, and cannot be sharded over
+    devices.
 
     Args:
         function: of a position as NumPy arrays in float64; returns log π and its gradient, a tree like the position.

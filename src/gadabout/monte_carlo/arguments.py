@@ -14,11 +14,12 @@ from gadabout.api.positions import starts_of
 from gadabout.calls import called
 from gadabout.checks import check_whole, shown
 from gadabout.driver import check_density, check_memory
+from gadabout.driver.own_functions import fresh_with
 from gadabout.layout import Layout
 from gadabout.minibatch import Minibatches
 from gadabout.model import AbstractModel
 from gadabout.proposals import AbstractDistribution
-from gadabout.target import Target
+from gadabout.target import Target, fresh
 
 COPIES = 4
 """numbers that each coordinate of a draw needs at the least: noise, draw, gradient, weight"""
@@ -74,6 +75,17 @@ def model_of(model: Density, data: PyTree, distribution: AbstractDistribution | 
         _check_draws(distribution)
         check_density(model.target, distribution.dim)
     return model
+
+
+def fresh_for(target: Target, distribution: AbstractDistribution, order: int = 0) -> Target:
+    """The target as its function is now (see `target.fresh`), and as those of a distribution of the user's are."""
+    return fresh_with(fresh(target, distribution.dim, order), distribution, _evaluated, distribution, jax.random.key(0))
+
+
+def _evaluated(target: Target, distribution: AbstractDistribution, key: Key[Array, ""]) -> Any:
+    """All that is computed of a distribution."""
+    x = distribution.sample(key)
+    return x, distribution.normalised_log_density(x), distribution.draw_with_log_density(distribution.noise(key))
 
 
 def _check_draws(distribution: AbstractDistribution) -> None:

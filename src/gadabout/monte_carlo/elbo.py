@@ -18,7 +18,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -26,12 +25,12 @@ from jaxtyping import Array, Float, Key, PyTree
 
 from gadabout.checks import check_one_of, check_positive, check_whole
 from gadabout.driver import check_memory
+from gadabout.driver.programs import program
 from gadabout.factors import FactorKind, isotropic, pooled_sum
 from gadabout.layout import Layout
-from gadabout.monte_carlo.arguments import Density, Seed, check_room, flat_start, key_of, model_of
+from gadabout.monte_carlo.arguments import Density, Seed, check_room, flat_start, fresh_for, key_of, model_of
 from gadabout.monte_carlo.importance import lower_bound, weigh
 from gadabout.monte_carlo.plain import Estimate
-from gadabout.precision import whole_products
 from gadabout.proposals import AbstractDistribution, Gaussian
 from gadabout.target import Target, fresh
 
@@ -83,7 +82,7 @@ def elbo(
     Raises:
         ValueError, TypeError: for an argument out of range or not of its kind.
     """
-    target, key = fresh(model_of(model, data, distribution).target, distribution.dim, 0), key_of(seed)
+    target, key = fresh_for(model_of(model, data, distribution).target, distribution), key_of(seed)
     num_draws = check_room("num_draws", check_whole("num_draws", num_draws, 2), distribution.dim)
     return lower_bound(weigh(key, distribution, target, num_draws)[1])
 
@@ -167,8 +166,7 @@ def _begin(model: Density, data: PyTree, init: Any, factor: FactorKind, key: Key
     return model, Gaussian(mean, isotropic(mean.shape[0], jnp.ones((), mean.dtype), factor))
 
 
-@eqx.filter_jit
-@whole_products()
+@program
 def _remaining(key, q, target, num_draws):
     """Largest entry of (∇_a, ∇_B) at q, beyond four standard errors: 0 where the lower bound is stationary."""
     z = jax.vmap(q.noise)(jax.random.split(key, num_draws))
@@ -180,8 +178,7 @@ def _remaining(key, q, target, num_draws):
     return jnp.max(jnp.stack([jnp.maximum(leaf, 0) for leaf in jax.tree.leaves(beyond)]))
 
 
-@eqx.filter_jit
-@whole_products()
+@program
 def _fit(key, target, start, step_size, num_steps, num_draws):
     def step(q, t):
         z = jax.vmap(q.noise)(jax.random.split(jax.random.fold_in(key, t), num_draws))

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -20,11 +19,10 @@ from jaxtyping import Float, PyTree
 
 from gadabout.checks import check_function, check_truth, check_whole
 from gadabout.diagnostics import pareto_k
-from gadabout.monte_carlo.arguments import Density, Seed, as_flat, check_room, key_of, model_of, unraveller
+from gadabout.driver.programs import program
+from gadabout.monte_carlo.arguments import Density, Seed, as_flat, check_room, fresh_for, key_of, model_of, unraveller
 from gadabout.monte_carlo.plain import Estimate, average, evaluate
-from gadabout.precision import whole_products
 from gadabout.proposals import AbstractDistribution, importance_sample
-from gadabout.target import fresh
 
 LARGEST_PARETO_K = 0.7
 
@@ -158,7 +156,7 @@ def importance(
     """
     model, key = model_of(model, data, distribution), key_of(seed)
     num_draws = check_room("num_draws", check_whole("num_draws", num_draws, 2), distribution.dim)
-    draws, log_weights = map(np.array, weigh(key, distribution, fresh(model.target, distribution.dim, 0), num_draws))
+    draws, log_weights = map(np.array, weigh(key, distribution, fresh_for(model.target, distribution), num_draws))
     usable = log_weights < np.inf  # neither +∞ nor NaN
     log_weights[~usable] = -np.inf
     if np.isneginf(log_weights).all():
@@ -174,8 +172,7 @@ def importance(
     return Importance(draws, log_weights, tuple(messages), unraveller(model))
 
 
-@eqx.filter_jit
-@whole_products()
+@program
 def weigh(key, distribution, target, num_draws):
     """Draws from q, flat of shape (num_draws, n), and log π − log q of shape (num_draws,), with all constants of q."""
     draws, log_weights = importance_sample(key, distribution, target, num_draws)

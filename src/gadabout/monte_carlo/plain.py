@@ -10,6 +10,7 @@ from jaxtyping import Array, Float, PyTree
 
 from gadabout.calls import called, check_call, numbers_from
 from gadabout.checks import check_array, check_function, check_whole
+from gadabout.executables import compiled
 from gadabout.layout import layout_of
 from gadabout.monte_carlo.arguments import Seed, as_flat, check_room, key_of
 from gadabout.proposals import AbstractDistribution
@@ -61,7 +62,8 @@ def plain(
     num_draws = check_whole("num_draws", num_draws, 2)
     draw, unravel = _drawn_by(distribution, position)
     check_room("num_draws", num_draws, distribution.dim if isinstance(distribution, AbstractDistribution) else 1)
-    return average(evaluate(f, unravel(jax.vmap(draw)(jax.random.split(key_of(seed), num_draws)))))
+    keys = jax.random.split(key_of(seed), num_draws)
+    return average(evaluate(f, unravel(compiled(jax.vmap(draw), keys)(keys))))
 
 
 def _drawn_by(distribution: Any, position: PyTree) -> tuple[Callable[..., PyTree], Callable[[Any], PyTree]]:
@@ -122,7 +124,8 @@ def error_split(estimates: Float[Array, "replicates *shape"] | np.ndarray, truth
 
 def evaluate(f: Callable[..., Any], draws: PyTree) -> Float[np.ndarray, "draws *shape"]:
     """f at each draw; warns where it is not finite, naming the first such draw."""
-    values = np.asarray(jax.vmap(lambda draw: numbers_from("f", "of one draw", f, draw))(draws))
+    each = jax.vmap(lambda draw: numbers_from("f", "of one draw", f, draw))
+    values = np.asarray(compiled(each, draws)(draws))
     finite = np.isfinite(values).reshape(len(values), -1).all(1)
     if not finite.all():
         first = jax.tree.map(lambda leaf: np.asarray(leaf[int(np.argmin(finite))]), draws)

@@ -14,18 +14,16 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float, PyTree
 
 from gadabout.checks import check_finite, check_whole
-from gadabout.monte_carlo.arguments import Density, Seed, as_flat, check_room, key_of, model_of, unraveller
+from gadabout.driver.programs import program
+from gadabout.monte_carlo.arguments import Density, Seed, as_flat, check_room, fresh_for, key_of, model_of, unraveller
 from gadabout.monte_carlo.plain import Estimate
-from gadabout.precision import whole_products
 from gadabout.proposals import AbstractDistribution
-from gadabout.target import fresh
 
 BLOCK = 256
 """proposals evaluated by one vectorised call, whatever the batch size"""
@@ -124,7 +122,7 @@ def rejection(
     log_envelope = check_finite("log_envelope", log_envelope)
     check_room("batch_size", batch_size, distribution.dim)
     check_room("num_draws", num_draws, distribution.dim)
-    target, unravel = fresh(model.target, distribution.dim, 0), unraveller(model)
+    target, unravel = fresh_for(model.target, distribution), unraveller(model)
     envelope = jnp.asarray(log_envelope, dtype=float)
     kept, found = [], 0
     for start in range(0, max_proposals, batch_size):
@@ -146,8 +144,7 @@ def rejection(
     )
 
 
-@eqx.filter_jit
-@whole_products()
+@program
 def _propose(key, numbers, distribution, target, log_envelope):
     """Points (batch, n), log π − log q (batch,) and which are accepted, for the numbers (batch / BLOCK, BLOCK)."""
 

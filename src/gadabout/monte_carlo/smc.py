@@ -29,6 +29,8 @@ import numpy as np
 from jaxtyping import Array, Float, PyTree
 
 from gadabout.checks import check_probability, check_whole
+from gadabout.driver.own_functions import fresh_with
+from gadabout.driver.programs import program
 from gadabout.monte_carlo.arguments import Density, Seed, check_room, key_of, model_of, unraveller
 from gadabout.monte_carlo.moves import check_moves, default_moves
 from gadabout.monte_carlo.particles import (
@@ -38,7 +40,6 @@ from gadabout.monte_carlo.particles import (
     whiten,
     whitening,
 )
-from gadabout.precision import whole_products
 from gadabout.proposals import AbstractDistribution
 from gadabout.sampler import Sampler
 from gadabout.target import Target, fresh
@@ -94,8 +95,10 @@ def smc(
     max_stages = check_whole("max_stages", max_stages)
     share = jnp.asarray(check_probability("ess_share", ess_share, "0.5 is usual"), dtype=float)
     sampler = check_moves(default_moves() if sampler is None else sampler, distribution.dim)
-    bridge = Bridge(distribution, fresh(model.target, distribution.dim))
     start_key, stages_key = jax.random.split(key)
+    target = fresh(model.target, distribution.dim)
+    target = fresh_with(target, (distribution, sampler), _each_once, distribution, sampler, num_particles, key)
+    bridge = Bridge(distribution, target)
     x, state = _start(start_key, sampler, bridge, num_particles)
     λ, trace = jnp.zeros(()), []
     while λ < 1 and len(trace) < max_stages:
@@ -135,8 +138,15 @@ class Bridge(eqx.Module):
         return (1 - λ) * self.distribution.normalised_log_density(x) + λ * self.target.log_density(x)
 
 
-@eqx.filter_jit
-@whole_products()
+def _each_once(target, distribution, sampler, num_particles, key):
+    """All programs, with one move each."""
+    bridge = Bridge(distribution, target)
+    x, state = _start(key, sampler, bridge, num_particles)
+    λ, log_weights, *_ = _reweigh(bridge, x, jnp.zeros(()), jnp.asarray(0.5))
+    return _stage(key, sampler, bridge, x, state, λ, log_weights, 1, 1)
+
+
+@program
 def _start(key, sampler, bridge, num_particles):
     """Particles from q₀, and the state of a sampler that has learned nothing yet."""
     x = jax.vmap(bridge.distribution.sample)(jax.random.split(key, num_particles))
@@ -144,8 +154,7 @@ def _start(key, sampler, bridge, num_particles):
     return x, sampler.init(Target(bridge, (jnp.ones(()), m, C)), whiten(x, m, C))
 
 
-@eqx.filter_jit
-@whole_products()
+@program
 def _reweigh(bridge, x, λ, share):
     """The next λ, the log weights that lead to it, their ESS, and the log of their mean.
 
@@ -173,8 +182,7 @@ def _reweigh(bridge, x, λ, share):
     return jnp.where(last, 1.0, λ + Δ), weights, jnp.exp(log_ess(Δ)), increment
 
 
-@eqx.filter_jit
-@whole_products()
+@program
 def _stage(key, sampler, bridge, x, state, λ, log_weights, num_adapt, num_moves):
     """Resamples the particles and moves them under π_λ; θ and memory are those of `state`, of the stage before.
 

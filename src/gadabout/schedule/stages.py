@@ -73,6 +73,21 @@ class AbstractStage(eqx.Module):
         """The shapes and types of its progress, into which a stored one is read; a host stage needs none."""
         raise NotImplementedError
 
+    # of host stages; the engine asks the runner about compiled ones
+
+    @property
+    def statistics(self) -> tuple[str, ...]:
+        """The names of what it records beside positions."""
+        return ()
+
+    def learned(self, progress: PyTree) -> dict[str, Any]:
+        """What is learned so far, arrays by name."""
+        return {}
+
+    def verdict(self, progress: PyTree) -> dict[str, Any]:
+        """What the adaptation says of its end."""
+        return {}
+
 
 class Search(AbstractStage):
     """Searches for starts where the log density and its derivatives are finite; one iteration, no noise of t."""

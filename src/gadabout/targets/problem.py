@@ -7,10 +7,11 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Key, PyTree
+from jaxtyping import Array, Float, PyTree
 
 from gadabout.layout import Layout, layout_of
 from gadabout.model import AbstractModel
+from gadabout.starts import Normal
 from gadabout.target import Target
 
 
@@ -43,13 +44,10 @@ class Problem(AbstractModel):
 
     def __post_init__(self):
         self.layout = layout_of(jax.ShapeDtypeStruct((self.dim,), jnp.result_type(float)))
+        self.start = Normal(self.dim)  # the paper's, in JAX's default float type
         if self.columns is not None:
             self.dims, self.coords = {"x": ["column"]}, {"column": list(self.columns)}
 
     @property
     def target(self) -> Target:
         return Target(self.log_density, self.data, self.layout)
-
-    def start(self, key: Key[Array, ""]) -> Float[Array, " n"]:
-        """The paper's start, x₀ ~ N(0, I), in JAX's default float type."""
-        return jax.random.normal(key, (self.dim,))

@@ -9,12 +9,15 @@ import numpy as np
 
 from gadabout import algorithms
 from gadabout.adaptations import PowerGain
+from gadabout.ensemble.choose import Move
 from gadabout.sampler import Sampler
+from gadabout.schedule import Plan
 from gadabout.target import Target
 from gadabout.verify.alarms import BAD, told
 from gadabout.verify.exact import SKEW, Exact
-from gadabout.verify.invariance import drift
+from gadabout.verify.invariance import drift, drift_of_move
 from gadabout.verify.same_bits import goes_on
+from gadabout.verify.samplers import frozen
 from gadabout.verify.sampling import sample
 
 THRESHOLD = 5.5
@@ -24,6 +27,11 @@ THRESHOLD = 5.5
 def stands_still(sampler: Sampler, exact: Exact = SKEW, chains: int = 100_000, iterations: int = 20) -> bool:
     """The law of the target stays where it is, with θ at its start."""
     return drift(sampler.kernel(len(exact.mean)), exact, chains, iterations).largest < THRESHOLD
+
+
+def move_stands_still(move: Move, exact: Exact, chains: int = 20_000, iterations: int = 8) -> bool:
+    """So it does by a move of the default, with a θ that suits the target."""
+    return drift_of_move(frozen(move, exact), exact, chains, iterations).largest < THRESHOLD
 
 
 def walk_reaches_its_aim():
@@ -76,9 +84,9 @@ def chains_have_noise_of_their_own():
     return not np.array_equal(x[0], x[1])
 
 
-def run_goes_on():
-    """A run goes on from its checkpoints to the same bits."""
-    return goes_on(algorithms.gad_mala())
+def run_goes_on(sampler: Sampler | Plan | None = None) -> bool:
+    """A run goes on from its checkpoints to the same bits; that of gadMALA if no sampler is given."""
+    return goes_on(algorithms.gad_mala() if sampler is None else sampler)
 
 
 def drift_is_flagged():

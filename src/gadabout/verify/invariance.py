@@ -6,7 +6,7 @@ coordinates, of first and second order, and log π. The default's moves are trie
 """
 
 import warnings
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import equinox as eqx
 import jax
@@ -30,12 +30,13 @@ from gadabout.verify.frame import FALSE_ALARM, Figure, Found, Item, Kept, bound
 from gadabout.verify.samplers import exact_samplers
 from gadabout.verify.sampling import sample
 
-"""the chance that anything is said against kernels that are all right, over all of them"""
 POWER = 0.95
 """the chance with which the smallest detectable error is found"""
 SEED = 20_191
 TOGETHER = 500
 """chains that are moved at a time: they fit into a core's own memory, and few wait for the deepest tree among them"""
+MOVED = 2_000
+"""the same of a move of the default, whose calls of NumPy take as long for few as for some"""
 START, WARM = "at its start", "warmed up"
 MOVES = {f"default, {move}": move for move in ("nuts", "split-hmc", "independence")}
 
@@ -65,9 +66,9 @@ def drift(kernel: AbstractKernel, exact: Exact, chains: int, iterations: int, se
 def drift_of_move(handover: Handover, exact: Exact, chains: int, iterations: int, seed: int = SEED) -> Drift:
     """The same of the move of the default that was chosen, with what was learned."""
     start, rng = exact.draws(jax.random.key(seed), chains), np.random.Generator(np.random.Philox(seed))
-    density = density_of(Target(exact.log_density), len(exact.mean), chains=TOGETHER, block=31 * TOGETHER)
+    density = density_of(Target(exact.log_density), len(exact.mean), chains=MOVED, block=31 * MOVED)
     move, ends, rates = made_move(density, handover), [], []
-    for x in np.array_split(np.asarray(start), max(chains // TOGETHER, 1)):
+    for x in np.array_split(np.asarray(start), -(-chains // MOVED)):
         _, drawn = move.advance(move.init(x, rng), rng, iterations)
         ends.append(drawn["position"][iterations - 1])
         rates.append(drawn["acceptance_rate"][:iterations].mean())
@@ -115,7 +116,7 @@ def warmed_up(sampler: Sampler, exact: Exact, num_warmup: int | None) -> Abstrac
 
 def warmed_up_move(name: str, exact: Exact, num_warmup: int | None = None) -> Handover:
     """What the draws of the default begin with, by a move."""
-    tree = _after_warmup(default(move=name), exact, num_warmup)
+    tree = _after_warmup(default(move=cast(Any, name)), exact, num_warmup)
     chosen = list(Move).index(Move(tree.attrs["choice"]["move"]))
     theta = {str(name): np.asarray(leaf.values) for name, leaf in tree["learned"].data_vars.items()}
     return Handover(np.asarray(tree["posterior"].to_dataset()["x"].values[:, -1]), move=np.asarray(chosen), **theta)

@@ -1,5 +1,6 @@
 """Processes that are killed, or stopped by Ctrl-C, at random moments: their runs go on to the same bits."""
 
+import itertools
 import signal
 import subprocess
 import tempfile
@@ -9,25 +10,25 @@ from typing import Any
 import numpy as np
 
 from gadabout.verify.frame import Figure, Found, Item, Kept
-from gadabout.verify.stored import RUN, SEED, command, draws, lasting, programs, stopped
+from gadabout.verify.stored import LENGTHS, SEED, command, draws, lasting, programs, stopped
 
 BATCH = 10
 """moments of one part"""
 
 
-def _moments(kind: str, batch: int, count: int) -> dict[str, Any]:
+def _moments(sampler: str, kind: str, batch: int, count: int) -> dict[str, Any]:
     """How many of `count` processes, each ended by a signal at a random moment, lost nothing."""
     random = np.random.default_rng([SEED, batch, kind == "kill"])
     found = {"right": 0, "in_time": 0, "in_warmup": 0, "wrong": []}
     with programs() as environment, tempfile.TemporaryDirectory(prefix="gadabout-killed-") as folder:
         whole = Path(folder) / "whole.zarr"
-        lasting(whole, environment)
-        length = lasting(Path(folder) / "again.zarr", environment)  # all is compiled by now
+        lasting(sampler, whole, environment)
+        length = lasting(sampler, Path(folder) / "again.zarr", environment)  # all is compiled by now
         expected = draws(whole)
         for i in range(count):
             path, after = Path(folder) / f"{i}.zarr", float(random.uniform(0, length))
             signum = signal.SIGKILL if kind == "kill" else signal.SIGINT
-            in_time, status = stopped(path, environment, after, signum)
+            in_time, status = stopped(sampler, path, environment, after, signum)
             seen = draws(path)
             right = np.array_equal(seen, expected[:, : seen.shape[1]])
             if kind == "kill":
@@ -44,20 +45,23 @@ def _moments(kind: str, batch: int, count: int) -> dict[str, Any]:
 
 
 def _found(full: bool, kept: Kept) -> Found:
-    count, figures = (100 if full else 3), []
-    for kind, what in (("kill", "killed (SIGKILL), then resumed to the same bits"), ("stop", "Ctrl-C: draws kept")):
+    count, figures, lost = (100 if full else 2), [], 0
+    words = {"kill": "killed (SIGKILL), then resumed to the same bits", "stop": "Ctrl-C: draws kept"}
+    for sampler, kind in itertools.product(LENGTHS, words):
         parts, left = [], count
         for batch in range(-(-count // BATCH)):
             size = min(BATCH, left)
             left -= size
-            settings = {"kind": kind, "batch": batch, "count": size, "run": RUN, "seed": SEED}
-            parts.append(kept(f"killed-{kind}", settings, lambda k=kind, b=batch, s=size: _moments(k, b, s)))
+            settings = {"kind": kind, "batch": batch, "count": size, "lengths": LENGTHS[sampler], "seed": SEED}
+            make = lambda k=kind, b=batch, s=size, sampler=sampler: _moments(sampler, k, b, s)
+            parts.append(kept(f"killed-{sampler.partition(':')[0]}-{kind}", settings, make))
         right, early = sum(part["right"] for part in parts), sum(part["in_time"] for part in parts)
-        wrong = "; ".join(line for part in parts for line in part["wrong"])
+        wrong, what = "; ".join(line for part in parts for line in part["wrong"]), f"{sampler} {words[kind]}"
         figures.append(Figure(what, f"{right} of {count}", "all", right == count, wrong))
-        warm = sum(part["in_warmup"] for part in parts)
+        warm, lost = sum(part["in_warmup"] for part in parts), lost + count - right
         figures.append(Figure("of these before the run's end, and before its first draw", f"{early}, {warm}"))
-    return Found(figures, f"{figures[0].value} killed and {figures[2].value} stopped runs lost nothing")
+    runs = count * len(LENGTHS)
+    return Found(figures, f"{lost} of {runs} killed and {runs} stopped runs lost something")
 
 
 KILLED = Item(

@@ -7,24 +7,30 @@ from typing import NamedTuple
 from gadabout import algorithms
 from gadabout.adaptations import AbstractAdaptation, Pool
 from gadabout.diagnostics import split_ranks
+from gadabout.ensemble.choose import Move
 from gadabout.proposals import Hamiltonian, Independent, Langevin
 from gadabout.verify.checks import (
     chains_have_noise_of_their_own,
     draws_leave_theta_alone,
     drift_is_flagged,
+    move_stands_still,
     pooled_scale_reaches_its_aim,
     run_goes_on,
     running_mean_is_the_mean,
     stands_still,
     walk_reaches_its_aim,
 )
-from gadabout.verify.exact import GAUSSIAN, SKEW
+from gadabout.verify.exact import FUNNEL, GAUSSIAN, SKEW
 from gadabout.verify.frame import Figure, Found, Item, Kept
 from gadabout.verify.plants import (
     entropy_upside_down,
+    even_weights_of_a_tree,
+    generator_begun_anew,
     half_a_leapfrog,
     mixed_up_chains,
     no_correction,
+    no_last_kick,
+    no_odds_of_halvings,
     off_by_one,
     one_key_for_all,
     patched,
@@ -32,6 +38,7 @@ from gadabout.verify.plants import (
     stale_block,
     stale_gradient,
     warm,
+    wrong_half_turn,
 )
 from gadabout.verify.samplers import exact_samplers
 
@@ -72,6 +79,14 @@ BUGS = {
     "a block sees the other coordinates where they are not": Bug(
         stale_block, lambda: stands_still(exact_samplers(GAUSSIAN)["block"], GAUSSIAN)
     ),
+    "a half-turn leaves the law of proposals where it is not": Bug(
+        wrong_half_turn, lambda: move_stands_still(Move.INDEPENDENCE_OFTEN, SKEW)
+    ),
+    "the odds of halved steps are left out": Bug(no_odds_of_halvings, lambda: move_stands_still(Move.NUTS, FUNNEL)),
+    "the states of a tree have weights that are too even": Bug(
+        even_weights_of_a_tree, lambda: move_stands_still(Move.NUTS, FUNNEL)
+    ),
+    "the last half kick of split HMC is forgotten": Bug(no_last_kick, lambda: move_stands_still(Move.SPLIT_HMC, SKEW)),
     "the entropy has the wrong sign": Bug(entropy_upside_down, walk_reaches_its_aim, "acceptance comes near its aim"),
     "gains are off by one": Bug(off_by_one, running_mean_is_the_mean, "gains of 1/k make a mean"),
     "evidence of chains is summed, not averaged": Bug(
@@ -88,11 +103,19 @@ BUGS = {
         one_key_for_all, chains_have_noise_of_their_own, "chains from one start go different ways"
     ),
     "chains are mixed up after a run goes on": Bug(mixed_up_chains, run_goes_on, "a run goes on to the same bits"),
+    "the default's generator begins anew after a run goes on": Bug(
+        generator_begun_anew, lambda: run_goes_on(algorithms.default()), "a run goes on to the same bits"
+    ),
     "R-hat does not split chains": Bug(
         lambda: patched(split_ranks, "split", lambda rows: rows), drift_is_flagged, "drift is flagged"
     ),
 }
-QUICK = ("the proposal's correction is dropped", "gains are off by one", "R-hat does not split chains")
+QUICK = (
+    "the proposal's correction is dropped",
+    "gains are off by one",
+    "the last half kick of split HMC is forgotten",
+    "R-hat does not split chains",
+)
 
 
 def tried(name: str) -> dict[str, bool]:
@@ -105,7 +128,7 @@ def tried(name: str) -> dict[str, bool]:
 
 
 def run(full: bool, kept: Kept) -> Found:
-    """All bugs in the full version, three in the quick one."""
+    """All bugs in the full version, a few in the quick one."""
     names = list(BUGS) if full else QUICK
     figures = []
     for name in names:

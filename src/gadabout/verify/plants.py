@@ -12,6 +12,10 @@ import numpy as np
 from gadabout.adaptations import Haario
 from gadabout.driver import Checkpoint, loop
 from gadabout.driver.programs import forget
+from gadabout.ensemble import halving
+from gadabout.ensemble.nuts import Nuts
+from gadabout.ensemble.split_hmc import SplitHMC
+from gadabout.ensemble.tails import ScaleMixture
 from gadabout.kernels import Metropolis, metropolis
 from gadabout.proposals import RandomWalk
 from gadabout.proposals.integrators import Leapfrog
@@ -118,3 +122,36 @@ def stale_block():
     return patched(
         Target, "conditional", lambda self, x, indices: conditional(self, jnp.asarray(GAUSSIAN.mean), indices)
     )
+
+
+def wrong_half_turn():
+    """Half-turns that leave all normals a little too near the middle."""
+    half_turn = ScaleMixture.half_turn
+    return patched(ScaleMixture, "half_turn", staticmethod(lambda normal: 0.8 * half_turn(normal)))
+
+
+def no_odds_of_halvings():
+    """Strides of halved steps that are not weighed by the odds of the way back."""
+    return patched(halving, "log_odds", lambda forth, back: np.zeros_like(forth))
+
+
+def even_weights_of_a_tree():
+    """Weights of the states of a tree that are too even."""
+    return patched(Nuts, "_log_weight", lambda self, change: 0.7 * change)
+
+
+def no_last_kick():
+    """Split HMC without the last half kick of its momentum."""
+    trajectory = SplitHMC.trajectory
+
+    def early(self, state, momentum, uniform):
+        there, p = trajectory(self, state, momentum, uniform)
+        return there, p - 0.5 * self.step_size * there["residual"]
+
+    return patched(SplitHMC, "trajectory", early)
+
+
+def generator_begun_anew():
+    """A generator that begins anew where a run goes on."""
+    nested = Checkpoint.nested
+    return patched(Checkpoint, "nested", lambda self: nested(self) | {"rng": np.random.Philox(0).state})

@@ -7,10 +7,19 @@ from jaxtyping import Array
 
 from gadabout import algorithms
 from gadabout.algorithms import RECIPES
+from gadabout.ensemble.choose import Move
+from gadabout.ensemble.handover import Handover
 from gadabout.factors import Diagonal
 from gadabout.proposals import AbstractReparametrised, StudentT
 from gadabout.sampler import Sampler
 from gadabout.verify.exact import FUNNEL, Exact, funnel_conditional
+
+TAILS = (0.0, 1.0, 0.05, 0.1)
+"""of independence proposals: shift, width, left and right, the same for every coordinate"""
+WEIGHTS = (0.05, 0.3, 0.3, 0.2, 0.1, 0.05)
+"""of their scales"""
+STEP_SIZE, OF_NUTS, ON_FUNNEL = 0.6, 0.5, 1.1
+"""of split HMC in radians; of NUTS, and where many of its strides have halved steps"""
 
 
 class TailedWalk(AbstractReparametrised):
@@ -58,3 +67,17 @@ def exact_samplers(exact: Exact) -> dict[str, Sampler]:
     if exact is FUNNEL:
         more["gibbs"] = algorithms.cycle(algorithms.gibbs(funnel_conditional), walk)
     return {name: recipe() for name, recipe in RECIPES.items()} | more
+
+
+def frozen(move: Move, exact: Exact) -> Handover:
+    """A move of the default with a θ that suits the target, as its draws begin with: tails longer than a normal's."""
+    n, of_nuts = len(exact.mean), ON_FUNNEL if exact is FUNNEL else OF_NUTS
+    return Handover(
+        np.zeros((1, n)),
+        exact.mean,
+        exact.sd if "diagonal" in move else np.diag(exact.sd) @ (np.eye(n) + 0.2 * np.eye(n, k=-1)),
+        np.asarray(of_nuts if "nuts" in move else STEP_SIZE),
+        np.asarray(list(Move).index(move)),
+        np.asarray(WEIGHTS),
+        np.tile(TAILS, (n, 1)).T,
+    )

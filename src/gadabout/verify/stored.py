@@ -12,7 +12,8 @@ from pathlib import Path
 
 import numpy as np
 
-RUN = ["correlated-2d", "--sampler", "gad-mala", "--chains", "2", "--warmup", "20000", "--draws", "150000"]
+LENGTHS = {"gad-mala": (20_000, 150_000), "default:move=nuts": (2_000, 2_000)}
+"""iterations of warm-up and draws, by sampler"""
 SEED = 20191208
 
 
@@ -29,9 +30,11 @@ def command(*arguments: object) -> list[str]:
     return [sys.executable, "-m", "gadabout.cli", *map(str, arguments)]
 
 
-def sampling(path: Path) -> list[str]:
+def sampling(sampler: str, path: Path) -> list[str]:
     """The command of the run."""
-    return command("sample", *RUN, "--seed", SEED, "--out", path, "--quiet")
+    warmup, draws = LENGTHS[sampler]
+    lengths = "--chains", 2, "--warmup", warmup, "--draws", draws
+    return command("sample", "correlated-2d", "--sampler", sampler, *lengths, "--seed", SEED, "--out", path, "--quiet")
 
 
 def draws(path: Path) -> np.ndarray:
@@ -47,14 +50,14 @@ def draws(path: Path) -> np.ndarray:
     return np.asarray(tree["posterior"]["x"]) if "posterior" in tree.children else np.empty((2, 0, 2))
 
 
-def stopped(path: Path, environment: dict[str, str], after: float, signum: signal.Signals) -> tuple[bool, int]:
+def stopped(
+    sampler: str, path: Path, environment: dict[str, str], after: float, signum: signal.Signals
+) -> tuple[bool, int]:
     """Starts the run and sends it a signal so many seconds after its store can be resumed.
 
     Returns whether the signal came before its end, and the status with which it ended.
     """
-    process = subprocess.Popen(sampling(path), env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    while not (path / ".gadabout" / "start.npz").exists() and process.poll() is None:
-        time.sleep(0.002)
+    process = begun(sampler, path, environment)
     try:
         process.wait(after)
     except subprocess.TimeoutExpired:
@@ -62,12 +65,20 @@ def stopped(path: Path, environment: dict[str, str], after: float, signum: signa
     return process.wait() != 0, process.returncode
 
 
-def lasting(path: Path, environment: dict[str, str]) -> float:
-    """The seconds that the run takes from the moment from which on its store can be resumed."""
-    process = subprocess.Popen(sampling(path), env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+def begun(sampler: str, path: Path, environment: dict[str, str]) -> subprocess.Popen:
+    """The run's process, whose store can be resumed from now on, or which has ended."""
+    process = subprocess.Popen(
+        sampling(sampler, path), env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
     while not (path / ".gadabout" / "start.npz").exists() and process.poll() is None:
         time.sleep(0.002)
+    return process
+
+
+def lasting(sampler: str, path: Path, environment: dict[str, str]) -> float:
+    """The seconds that the run takes from the moment from which on its store can be resumed."""
+    process = begun(sampler, path, environment)
     began = time.perf_counter()
     if process.wait():
-        raise RuntimeError(f"`{' '.join(sampling(path))}` failed")
+        raise RuntimeError(f"`{' '.join(sampling(sampler, path))}` failed")
     return time.perf_counter() - began

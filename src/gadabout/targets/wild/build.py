@@ -1,32 +1,15 @@
-"""How an everyday posterior becomes a model, and where a user who knows nothing starts."""
+"""How an everyday posterior becomes a model, with the start of a user who knows nothing."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Key
 
 from gadabout.model import Model
+from gadabout.starts import Uniform
 
 Position = Mapping[str, Any]
 Data = Mapping[str, Any]
-
-
-@dataclass(frozen=True)
-class Anywhere:
-    """Stan's start: uniform on (−2, 2) for every unconstrained coordinate, whatever the variable's unit."""
-
-    shapes: tuple[tuple[str, tuple[int, ...]], ...]
-
-    def __call__(self, key: Key[Array, ""]) -> dict[str, Float[Array, "..."]]:
-        keys = jax.random.split(key, len(self.shapes))
-        return {
-            name: jax.random.uniform(one, shape, jnp.result_type(float), -2, 2)
-            for one, (name, shape) in zip(keys, self.shapes, strict=True)
-        }
 
 
 def build(
@@ -48,7 +31,7 @@ def build(
     return Model(
         log_density,
         data={name: np.asarray(values, float) for name, values in data.items()},
-        start=Anywhere(tuple(shapes.items())),
+        start=Uniform(tuple(shapes.items())),
         outputs=outputs,
         observed={} if observed is None else {observed: np.asarray(data[observed])},
     )

@@ -1,0 +1,349 @@
+"""The choice of the move: what a trial says of its draws, the pilot run, the decision, and what is handed over."""
+
+import numpy as np
+import pytest
+
+from gadabout.diagnostics import independence_efficiency
+from gadabout.ensemble import choose
+from gadabout.ensemble.choose import Move
+from gadabout.ensemble.coordinates import Affine
+from gadabout.ensemble.handover import Handover
+from gadabout.ensemble.independence import Independence
+from gadabout.ensemble.nuts import Nuts
+from gadabout.ensemble.pilot import Pilot
+from gadabout.ensemble.split_hmc import SplitHMC, squares
+from gadabout.ensemble.stages import kind_of, made_move, move_of, nuts_chosen
+from gadabout.ensemble.tails import SCALES, fitted_weights, log_radial_density
+from gadabout.ensemble.trial import (
+    Trial,
+    best_independence,
+    correlated,
+    diagnose,
+    fit_independence,
+    longest_stays,
+    score,
+    slow_chains,
+    stretched,
+)
+from tests.exact_draws import Curved, Rows, gaussian, generator
+
+CERTAIN = {"doubt": [], "efficiency": 0.5, "gradients": 4.0}
+"""evidence that says nothing of independence proposals"""
+GOOD = CERTAIN | {"pareto_k": 0.1, "independence_efficiency": 0.8}
+
+
+def standard(n):
+    return Affine(np.zeros(n), np.ones(n))
+
+
+def trial_of(draws, rate=0.8, coordinates=None, **stats):
+    """A trial of a standard Gaussian."""
+    t, chains, n = draws.shape
+    stats |= {"lp": -0.5 * (draws**2).sum(-1), "acceptance_rate": np.full((t, chains), rate)}
+    return Trial(draws, stats, standard(n) if coordinates is None else coordinates)
+
+
+def independent(t=100, chains=16, n=3, seed=0):
+    return generator(seed).standard_normal((t, chains, n))
+
+
+# The decision
+
+
+@pytest.mark.parametrize(
+    ("evidence", "move"),
+    [
+        (CERTAIN, Move.SPLIT_HMC),
+        (CERTAIN | {"doubt": ["R-hat is 1.20"]}, Move.NUTS),
+        (GOOD | {"doubt": ["R-hat is 1.20"]}, Move.NUTS),
+        (GOOD, Move.INDEPENDENCE),
+        (GOOD | {"pareto_k": 0.7}, Move.SPLIT_HMC),
+        (GOOD | {"pareto_k": 0.69}, Move.INDEPENDENCE),
+        (GOOD | {"pareto_k": 0.5, "diagonal": True}, Move.SPLIT_HMC),
+        (GOOD | {"pareto_k": 0.49, "diagonal": True}, Move.INDEPENDENCE),
+        (GOOD | {"independence_efficiency": 0.05, "gradients": 1_000.0}, Move.SPLIT_HMC),
+        (GOOD | {"independence_efficiency": 0.1, "gradients": 1.0}, Move.SPLIT_HMC),
+    ],
+)
+def test_the_move_follows_from_the_evidence(evidence, move):
+    assert choose.decide(evidence) is move
+
+
+@pytest.mark.parametrize(
+    ("move", "evidence", "kind"),
+    [
+        (Move.NUTS, {"correlated": 11.0}, Move.NUTS),
+        (Move.NUTS, {"correlated": 10.0}, Move.NUTS_DIAGONAL),
+        (Move.SPLIT_HMC, {}, Move.SPLIT_HMC),
+        (Move.INDEPENDENCE, {"diagonal": True}, Move.INDEPENDENCE_DIAGONAL),
+        (Move.INDEPENDENCE, {"independence_efficiency": 0.45, "pareto_k": 0.49}, Move.INDEPENDENCE),
+        (Move.INDEPENDENCE, {"independence_efficiency": 0.44, "pareto_k": 0.1}, Move.INDEPENDENCE_OFTEN),
+        (Move.INDEPENDENCE, {"independence_efficiency": 0.9, "pareto_k": 0.5}, Move.INDEPENDENCE_OFTEN),
+        (Move.INDEPENDENCE_OFTEN, {}, Move.INDEPENDENCE_OFTEN),
+    ],
+)
+def test_the_kind_of_a_move_follows_from_the_evidence(move, evidence, kind):
+    assert choose.one_of_kind(move, evidence) is kind
+
+
+def test_more_iterations_are_wanted_where_there_is_doubt_or_the_tail_is_near_its_bound():
+    most = (400, 800)
+    wanted = lambda evidence, made: choose.wanted(evidence, (made, 16, 3), most)
+    doubt = CERTAIN | {"doubt": ["R-hat is 1.20"]}
+    assert [wanted(doubt, made) for made in (50, 500, 800, 900)] == [50, 300, 0, 0]
+    near = GOOD | {"pareto_k": 0.68}
+    assert [wanted(near, made) for made in (50, 300, 400, 500)] == [50, 100, 0, 0]
+    assert wanted(GOOD, 50) == 0
+    assert wanted(CERTAIN, 50) == 0
+    assert wanted(near | {"independence_efficiency": 0.01}, 50) == 0  # not taken, whatever the tail
+
+
+def test_the_choice_is_said_in_one_line():
+    said = lambda move, evidence, named=False: choose.why(evidence | {"move": str(move), "named": named})
+    assert said(Move.NUTS, GOOD, named=True) == "NUTS with halved steps, as named"
+    doubt = CERTAIN | {"doubt": ["this", "that"]}
+    assert said(Move.NUTS, doubt) == "NUTS with halved steps, because with split HMC this and that"
+    assert said(Move.SPLIT_HMC, CERTAIN) == "split HMC: a move of split HMC is worth 0.50 draws, in 4.0 gradients"
+    assert "an independence proposal 0.80 (Pareto k̂ 0.10)" in said(Move.INDEPENDENCE, GOOD)
+    assert choose.WORDS.keys() == set(Move)
+
+
+# The trial
+
+
+def test_the_score_is_that_of_the_worst_coordinate_and_of_squares():
+    """Autoregressions of 64,000 draws: within 0.03, eight standard errors of the first autocorrelation."""
+    rng, rho = generator(1), np.array([0.0, 0.5])
+    x = rng.standard_normal((4_000, 16, 2))
+    for i in range(1, len(x)):
+        x[i] = rho * x[i - 1] + np.sqrt(1 - rho**2) * x[i]
+    assert score(x) == pytest.approx(1 / 3, abs=0.03)
+    assert score(x[..., :1]) == pytest.approx(1, abs=0.03)
+    signs = rng.choice([-1.0, 1.0], x.shape[:2])[..., None]
+    assert score(signs * x[..., 1:]) == pytest.approx((1 - 0.25) / (1 + 0.25), abs=0.05)  # squares alone correlate
+    assert score(np.zeros((10, 2, 1))) == 0
+
+
+def test_good_draws_leave_no_doubt():
+    found = diagnose(trial_of(independent(), gradient_evaluations=np.full((100, 16), 3)))
+    assert found["doubt"] == []
+    assert found["acceptance"] == pytest.approx(0.8)
+    assert found["gradients"] == 3
+    assert found["rhat"] < 1.05
+    assert "rhat" not in diagnose(trial_of(independent()), rhat=False)
+
+
+def test_each_reason_for_doubt_is_found():
+    draws = independent()
+    diverging = np.zeros((100, 16), bool)
+    diverging[:2, 0] = True
+    assert diagnose(trial_of(draws, diverging=diverging))["doubt"] == ["0.1% of trajectories diverge"]
+    diverging[1, 0] = False
+    assert diagnose(trial_of(draws, diverging=diverging))["doubt"] == []
+    slow = trial_of(draws)
+    slow.stats["acceptance_rate"][:, 5] = 0.3
+    assert diagnose(slow)["doubt"] == ["chain 5 accepts 30%, the median chain 80%"]
+    np.testing.assert_array_equal(np.flatnonzero(slow_chains(slow.stats)), [5])
+    still = draws.copy()
+    still[20:60, 7] = still[20, 7]
+    assert longest_stays(still).tolist() == [0] * 7 + [39] + [0] * 8
+    assert diagnose(trial_of(still))["doubt"] == ["chain 7 stands still for 39 iterations"]
+    apart = draws.copy()
+    apart[:, :4] += 2
+    (reason,) = diagnose(trial_of(apart))["doubt"]
+    assert reason.startswith("R-hat is 1.")
+
+
+def test_the_stretch_is_that_of_the_widest_and_the_narrowest_direction():
+    draws = independent(400)
+    everyone = np.ones(16, bool)
+    for dense in (True, False):
+        for factor in (1.0, 2.0, 0.5):
+            width = np.array([1.0, factor, 1.0])
+            here = Affine(np.zeros(3), np.diag(1 / width) if dense else 1 / width)
+            found = stretched(trial_of(draws, coordinates=here), everyone)
+            assert found == pytest.approx(abs(np.log(factor)), abs=0.1)
+    one_wide = draws.copy()
+    one_wide[:, 0] *= 100
+    assert stretched(trial_of(one_wide), everyone) > 1
+    assert stretched(trial_of(one_wide), np.arange(16) > 0) < 0.1
+    assert stretched(trial_of(draws[:2]), everyone) == 0  # too few draws to say
+
+
+def test_correlations_make_trajectories_longer():
+    draws = independent(1_000, n=2)
+    assert correlated(draws * [1.0, 1e6]) == pytest.approx(1, abs=0.05)
+    draws[..., 1] = draws[..., 0] + 0.01 * draws[..., 1]
+    assert correlated(draws) == pytest.approx(200, rel=0.05)  # ρ = 1 − ε²/2, (1 + ρ)/(1 − ρ) = 4/ε²
+    assert correlated(np.zeros((5, 2, 3))) > 1e7
+
+
+def test_independence_proposals_are_fitted_to_draws():
+    draws = independent(200)
+    z, lp = draws.reshape(-1, 3), -0.5 * (draws**2).sum(-1).ravel()
+    found, evidence = fit_independence(z, lp, z)
+    assert found["weights"].shape == SCALES.shape
+    assert found["tails"].shape == (4, 3)
+    assert evidence["bent"] == 0
+    assert evidence["independence_acceptance"] > 0.85
+    assert evidence["independence_efficiency"] > 0.8
+    assert evidence["pareto_k"] < 0.5
+    skewed = np.exp(0.4 * z)
+    log_density = lambda x: (-0.5 * (np.log(x) / 0.4) ** 2 - np.log(x)).sum(-1)
+    whitened = (skewed - skewed.mean(0)) / skewed.std(0)
+    _, with_tails = fit_independence(whitened, log_density(skewed), skewed)
+    assert with_tails["bent"] == 3
+    radial = log_radial_density(squares(whitened), 3, fitted_weights(squares(whitened), 3))
+    _, without = independence_efficiency(log_density(skewed) - radial, skewed)
+    assert with_tails["independence_efficiency"] > 2 * without
+
+
+def test_standard_deviations_are_taken_where_they_serve_and_coordinates_are_many():
+    """40 coordinates, of which the first two correlate, or not."""
+    n = 40
+    for rho, diagonal in ((0.0, True), (0.99, False)):
+        factor = np.eye(n)
+        factor[1, :2] = rho, np.sqrt(1 - rho**2)
+        z = independent(400, n=n)
+        trial = Trial(z @ factor.T, {"lp": -0.5 * (z**2).sum(-1)}, Affine(np.zeros(n), factor))
+        _, evidence = best_independence(trial)
+        assert evidence["diagonal"] == diagonal
+        assert evidence["independence_efficiency"] > 0.3
+    few = Trial(z[..., :3], {"lp": -0.5 * (z[..., :3] ** 2).sum(-1)}, Affine(np.zeros(3), np.eye(3)))
+    assert "diagonal" in best_independence(few)[1]
+
+
+def test_trials_are_joined_in_time():
+    draws = independent(30)
+    first, second = trial_of(draws[:10]), trial_of(draws[10:])
+    both = first.and_more(second.draws, second.stats)
+    np.testing.assert_array_equal(both.draws, draws)
+    assert {len(values) for values in both.stats.values()} == {30}
+    np.testing.assert_array_equal(both.whitened, draws.reshape(-1, 3))
+
+
+# The pilot run
+
+
+def piloted(density, x, coordinates, step_size=1.5, move=None, seed=2):
+    begun = Handover(x, coordinates.mean, coordinates.factor, np.asarray(step_size))
+    return Pilot(density, generator(seed)).choose(begun, move, {})
+
+
+def test_the_pilot_run_chooses_independence_proposals_on_a_gaussian():
+    handed, evidence = piloted(Rows(3, gaussian), independent(1)[0], Affine(np.zeros(3), np.eye(3)))
+    assert move_of(handed) is Move.INDEPENDENCE
+    assert not evidence["named"]
+    assert evidence["move"] == "independence"
+    assert evidence["why"].startswith("independence proposals: ")
+    assert handed.weights is not None
+    assert not nuts_chosen(handed)
+
+
+def test_the_pilot_run_chooses_nuts_in_a_funnel():
+    target, rng = Curved(2.0, bend=0.0), generator(3)
+    x = target.draws(16, rng)
+    handed, evidence = piloted(Rows(2, target.density), x, Affine(np.zeros(2), np.diag([1.0, 20.0])))
+    assert nuts_chosen(handed)
+    assert evidence["doubt"]
+    assert evidence["correlated"] >= 1
+
+
+@pytest.mark.parametrize("move", list(Move))
+def test_a_move_that_is_named_is_taken(move):
+    handed, evidence = piloted(Rows(3, gaussian), independent(1)[0], Affine(np.zeros(3), np.eye(3)), move=move)
+    assert evidence["named"]
+    assert evidence["why"].endswith(", as named")
+    kinds = {Move.NUTS: {Move.NUTS, Move.NUTS_DIAGONAL}, Move.INDEPENDENCE: set(Move) - {Move.SPLIT_HMC}}
+    assert move_of(handed) in kinds.get(move, {move})
+
+
+def test_a_chain_without_mass_begins_anew_and_learning_too():
+    """Two Gaussians far apart, of which one has e⁻³⁰ of the mass: its chain begins where another stands."""
+
+    def two(x):
+        far = x[:, 0] > 50
+        centre = np.where(far, 100.0, 0.0)[:, None] * [1.0, 0.0]
+        return -0.5 * ((x - centre) ** 2).sum(1) - 30.0 * far, centre - x
+
+    x = independent(1, n=2)[0]
+    x[3] += [100.0, 0.0]
+    handed, evidence = piloted(Rows(2, two), x, Affine(np.zeros(2), np.eye(2)))
+    assert evidence["started_anew"] == [3]
+    assert evidence["distinct_starts"] == 15
+    assert (handed.x[:, 0] < 50).all()
+    assert not evidence["doubt"]
+
+
+def test_the_length_of_a_pilot_run():
+    assert [Pilot.usual_length((16, n)) for n in (1, 100, 150, 200, 10_000)] == [50, 50, 75, 100, 100]
+    assert Pilot.usual_length((1_000, 5)) == 16
+    assert Pilot.most((16, 5)) == (400, 400)
+    assert Pilot.most((1_000, 5)) == (128, 400)
+    assert Pilot.most((1_000, 50_000)) == (128, 128)  # memory
+
+
+# The hand-over
+
+
+def test_a_handover_is_made_of_arrays_and_back():
+    handed = Handover(np.zeros((4, 2)), np.ones(2), np.eye(2), np.asarray(0.3), np.asarray(2))
+    arrays = handed.arrays()
+    assert list(arrays) == ["x", "mean", "factor", "step_size", "move"]
+    again = Handover.of(arrays)
+    assert again.weights is None
+    assert again.tails is None
+    np.testing.assert_array_equal(again.x, handed.x)
+    assert again.coordinates.dense
+    assert move_of(again) is Move.SPLIT_HMC
+
+
+def test_an_unknown_name_in_a_handover_raises():
+    with pytest.raises(TypeError, match="stepsize"):
+        Handover.of({"x": np.zeros((4, 2)), "stepsize": np.asarray(0.3)})
+    with pytest.raises(TypeError, match="x"):
+        Handover.of({"mean": np.zeros(2)})
+
+
+@pytest.mark.parametrize("name", list(Move))
+def test_each_name_has_its_move(name):
+    n, factor = 3, np.array([[1.0, 0, 0], [1.0, 1.0, 0], [0, 0, 2.0]])
+    handed = Handover(
+        np.zeros((2, n)), np.zeros(n), factor, np.asarray(0.7), np.asarray(list(Move).index(name)),
+        np.full(len(SCALES), 1 / len(SCALES)), np.stack([np.zeros(n), np.ones(n), np.zeros(n), np.zeros(n)]),
+    )  # fmt: skip
+    assert move_of(handed) is name
+    move = made_move(Rows(n, gaussian), handed)
+    assert nuts_chosen(handed) == isinstance(move, Nuts)
+    if isinstance(move, Nuts):
+        assert name in (Move.NUTS, Move.NUTS_DIAGONAL)
+        assert move.step_size == 0.7
+        assert move.halvings > 0
+    elif isinstance(move, SplitHMC):
+        assert name is Move.SPLIT_HMC
+        np.testing.assert_array_equal(move.coordinates.factor, factor)
+    else:
+        assert isinstance(move, Independence)
+        assert move.period == (8 if name is Move.INDEPENDENCE_OFTEN else 32)
+        widths = np.array([1, np.sqrt(2), 2])
+        diagonal = name is Move.INDEPENDENCE_DIAGONAL
+        np.testing.assert_allclose(move.local.coordinates.factor, widths if diagonal else factor)
+
+
+@pytest.mark.parametrize(
+    ("n", "operations", "kind"),
+    [
+        (300, 0, "dense"),
+        (301, 0, "diagonal"),
+        (1_000, 1e6, "dense"),
+        (1_001, 1e6, "diagonal"),
+        (2_000, 1e9, "dense"),
+        (2_001, 1e9, "diagonal"),
+    ],
+)
+def test_the_kind_of_factor_follows_from_dimensions_and_operations(n, operations, kind):
+    density = Rows(n, gaussian)
+    density.operations = operations
+    assert kind_of("auto", density) == kind
+    assert kind_of("dense", density) == "dense"
+    assert kind_of("diagonal", density) == "diagonal"
