@@ -14,23 +14,30 @@ from gadabout.transforms import flat_shape
 
 UNCONSTRAINED = "_unconstrained"
 """what is added to the name of a variable that has fewer free numbers than numbers, such as a simplex"""
+BY_NAME = jax.tree.structure({})
+"""the structure of a dict by name; not None, which JAX cannot compare with other structures"""
 
 
 class Layout(eqx.Module):
     """The leaves of a position, in the order in which they lie in the flat vector.
 
     `shapes` are those of the flat vector's parts, which a transform may give another shape. `structure` is the tree
-    that the leaves make; None stands for a dict by name, in the order of the names. `transforms` are those of the
+    that the leaves make; BY_NAME stands for a dict, in the order of the names. `transforms` are those of the
     constrained leaves, by name.
     """
 
     names: tuple[str, ...] = eqx.field(static=True)
     shapes: tuple[tuple[int, ...], ...] = eqx.field(static=True)
     dtypes: tuple[np.dtype, ...] = eqx.field(static=True)
-    structure: Any = eqx.field(static=True, default=None)
+    structure: Any = eqx.field(static=True, default=BY_NAME)
     transforms: dict[str, Any] = eqx.field(default_factory=dict)
     reshaped: tuple[str, ...] = eqx.field(static=True, default=())
     """leaves whose variables have other shapes, by transforms that only the model knows"""
+
+    @property
+    def by_name(self) -> bool:
+        """Whether positions are dicts by name."""
+        return self.structure == BY_NAME
 
     @property
     def sizes(self) -> list[int]:
@@ -76,13 +83,13 @@ class Layout(eqx.Module):
     def position(self, parts: Mapping[str, Any]) -> PyTree:
         """The tree of leaves that are given by name."""
         leaves = [parts[name] for name in self.names]
-        if self.structure is None:
+        if self.by_name:
             return dict(zip(self.names, leaves, strict=True))
         return jax.tree.unflatten(self.structure, leaves)
 
     def leaves(self, position: PyTree) -> list[Any]:
         """The leaves of a position, in the order of their names."""
-        return [position[name] for name in self.names] if self.structure is None else jax.tree.leaves(position)
+        return [position[name] for name in self.names] if self.by_name else jax.tree.leaves(position)
 
     def unravel(self, x: Float[Array, " n"]) -> PyTree:
         """The position that a flat vector stands for."""
@@ -113,7 +120,7 @@ class Layout(eqx.Module):
 
         Raises ValueError where the coordinates of a leaf do not stand together, or a constrained leaf is cut.
         """
-        if self.structure is not None and jax.tree_util.treedef_is_leaf(self.structure):
+        if not self.by_name and jax.tree_util.treedef_is_leaf(self.structure):
             return None
         leaf_of = np.repeat(np.arange(len(self.names)), self.sizes)[list(indices)]
         order = list(dict.fromkeys(leaf_of.tolist()))
@@ -144,7 +151,7 @@ def layout_of(position: PyTree, argument: str = "init", transforms: Mapping[str,
     named = {_name(path): leaf for path, leaf in leaves}
     pairs = [(_name(path), leaf) for path, leaf in leaves]
     if type(position) is dict and set(named) == set(position):  # a dict of arrays by name
-        pairs, structure = [(name, named[name]) for name in position], None
+        pairs, structure = [(name, named[name]) for name in position], BY_NAME
     for name, leaf in pairs:
         if not (jnp.issubdtype(leaf.dtype, jnp.floating) or np.dtype(leaf.dtype).kind in "biu"):
             raise TypeError(f"{argument}: {name!r} has the type {leaf.dtype}; pass real numbers")

@@ -54,7 +54,7 @@ class AbstractModel(ABC):
     def layout_for(self, position: PyTree, argument: str) -> Layout:
         """The layout of positions like this one, given by its arrays or their shapes: the model's own where it fits."""
         layout, own = self._layout_of(position, argument), self.layout
-        by_name = own is not None and own.structure is None and layout.structure is None
+        by_name = own is not None and own.by_name and layout.by_name
         return own if own is not None and by_name and _shapes(own) == _shapes(layout) else layout
 
     def _layout_of(self, position: PyTree, argument: str) -> Layout:
@@ -120,8 +120,8 @@ class AbstractModel(ABC):
         """Where the batches of a run come from; None where the data are all there."""
         return None
 
-    def check(self, samplers: Sequence[Any]) -> None:  # noqa: B027
-        """Raises ValueError for samplers that cannot run on the model."""
+    def check(self, plan: Any) -> None:  # noqa: B027
+        """Raises ValueError for a plan that cannot run on the model."""
 
     def account(self, feed: Any) -> dict[str, Any]:
         """What a result says of the model."""

@@ -186,6 +186,28 @@ def test_a_run_goes_on_from_any_stop_to_the_same_bits(name, pieces, compilations
     assert not compilations
 
 
+@pytest.mark.parametrize("name", ["mala", "default"])
+@pytest.mark.parametrize("again", [False, True], ids=["stopped", "stopped once more"])
+def test_a_run_that_is_stopped_in_warm_up_has_draws_of_which_there_is_none(name, again):
+    whole, sink, asked = MemorySink(), Keeping(), []
+    engine(name, whole).drive()
+    checkpoint = None
+    stop = lambda: asked.append(None) or len(asked) == 5
+    if again:
+        engine(name, sink, stop).drive()
+        text, arrays, _ = sink.kept[-1]
+        checkpoint, stop = Checkpoint.from_json(text, arrays), lambda: True
+    stopped = engine(name, MemorySink(), stop)
+    assert isinstance(stopped.drive(checkpoint), Interrupted)
+    nothing = stopped.nothing()
+    assert nothing.keys() == {"posterior", "sample_stats"}
+    for group, values in nothing.items():
+        made = whole.read(group)
+        assert made.keys() <= values.keys()
+        for key, rows in made.items():
+            assert (values[key].dtype, values[key].shape) == (rows.dtype, rows[:, :0].shape)
+
+
 def test_a_view_of_the_state_is_found_to_keep_it_alive(monkeypatch):
     """The planted bug: a checkpoint that holds views in place of copies."""
     engine("gad-mala", Keeping()).drive()
@@ -282,7 +304,7 @@ def test_a_checkpoint_of_another_run_is_refused():
     with pytest.raises(ValueError, match="other settings"):
         engine("mala", MemorySink()).drive(Checkpoint.from_json(text, short))
     with pytest.raises(ValueError, match="format 99"):
-        Checkpoint.from_json(text.replace('"format": 1', '"format": 99'), arrays)
+        Checkpoint.from_json(json.dumps(json.loads(text) | {"format": 99}), arrays)
 
 
 def test_draws_leave_theta_alone():

@@ -322,9 +322,9 @@ def test_a_checkpoint_of_another_format_is_refused(stopped):
     for path in checkpoints(stopped):
         arrays = read_arrays(path)
         plain = json.loads(bytes(arrays["meta"]))
-        plain["checkpoint"] = plain["checkpoint"].replace('"format": 1', '"format": 99')
+        plain["checkpoint"] = plain["checkpoint"].replace('"format": 2', '"format": 99')
         write_arrays(path, arrays | {"meta": np.frombuffer(json.dumps(plain).encode(), np.uint8)})
-    with pytest.raises(CheckpointError, match="the format 99, this version reads 1"):
+    with pytest.raises(CheckpointError, match="the format 99, this version reads 2"):
         gad.resume(stopped, scaled, data=DATA)
 
 

@@ -77,7 +77,7 @@ def _in_memory(engine: Engine, model: AbstractModel) -> "xr.DataTree":
     groups = {name: engine.records.sink.read(name) for name in GROUPS}
     groups = {name: values for name, values in groups.items() if values}
     if not {"posterior", "sample_stats"} & set(groups):  # an interruption before the first draw
-        groups |= engine.records.nothing(engine.settings.num_chains)
+        groups |= engine.nothing()
     return arviz_base.from_dict(
         groups | ({"observed_data": dict(model.observed)} if model.observed else {}),
         save_warmup=True,
@@ -93,7 +93,7 @@ def _stored(engine: Engine, sink: ZarrSink) -> "xr.DataTree":
 
     tree = sink.tree()
     if not {"posterior", "sample_stats"} & set(tree.children):
-        nothing = arviz_base.from_dict(engine.records.nothing(engine.settings.num_chains), check_conventions=False)
+        nothing = arviz_base.from_dict(engine.nothing(), check_conventions=False)
         tree = tree.assign({str(name): group for name, group in nothing.children.items()})
     return tree
 

@@ -76,7 +76,7 @@ def resume(
     stored.check_here(manifest)
     plan = stored.plan_again(manifest, sampler)
     model = stored.model_again(manifest, logdensity, data)
-    model.check(plan.samplers)
+    model.check(plan)
     layout = stored.layout_again(manifest, model)
     model = model.laid_out(layout)
     settings = stored.settings_again(manifest, wanted, ending, devices)

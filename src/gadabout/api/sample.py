@@ -121,7 +121,7 @@ def sample(
     check_truth("progress", progress)
     observer = None if callback is None else check_function("callback", callback, "of a Progress")
     destination = None if out is None else in_step(settings.mesh, lambda: check_destination(out, settings.mesh))
-    model.check(plan.samplers)
+    model.check(plan)
     model, starts, learned = _begin(model, plan, init, init_per_chain, warm_start, settings.num_chains)
     sink: Any = MemorySink()
     selection(record, list)  # what is wrong with it is told before there is a store
@@ -147,7 +147,7 @@ def _settings(plan: Plan, num_chains, num_warmup, num_draws, thinning, adapt, un
         check_whole("num_warmup", num_warmup, 0),
         check_whole("num_draws", num_draws),
         check_whole("thinning", thinning),
-        check_one_of("adapt", adapt, ("pooled", "per-chain")) == "pooled",
+        check_one_of("adapt", adapt, ("pooled", "per-chain")) == "pooled" or plan.on_host,
         until,
         laid_over(devices, chain_block, num_chains),
         chain_block,

@@ -253,9 +253,11 @@ class Engine:
         """
         if finite is not None:
             check_found(Found(positions, values, finite, finite, tries), self.starts.layout, 1)
-        if self.records.select(loop.POSITION, False):
-            kept = jax.ShapeDtypeStruct(np.shape(positions), jnp.result_type(float))
-            self.records.check_memory({loop.POSITION: kept}, self.settings.num_draws, "num_draws")
+        kept = {loop.POSITION: jax.ShapeDtypeStruct(np.shape(positions), jnp.result_type(float))}
+        lengths = {"num_draws": self.settings.num_draws, "num_warmup": self.settings.num_warmup // self.settings.thinning}
+        for name, length in lengths.items() if self.plan.on_host else ():
+            if self.records.select(loop.POSITION, name == "num_warmup"):
+                self.records.check_memory(kept, length, name)
         if self.records.sink.durable:
             values = np.asarray(log_densities(self.runner.target, positions)) if values is None else values
             processes.in_step(self.settings.mesh, lambda: self._register(np.asarray(positions), values))
@@ -293,6 +295,16 @@ class Engine:
         if self.plan.on_host:
             return {loop.POSITION, *(name for stage in self.plan.stages for name in stage.statistics)}
         return self.runner.offered()
+
+    def nothing(self) -> dict[str, dict[str, np.ndarray]]:
+        """The groups of a result without a draw."""
+        chains, stage = self.settings.num_chains, self.plan.stages[-1]
+        if self.plan.on_host:
+            drawn = {name: jax.ShapeDtypeStruct((1, chains), kind) for name, kind in stage.statistics.items()}
+            drawn[loop.POSITION] = jax.ShapeDtypeStruct((1, chains, self.starts.layout.dim), np.float64)
+        else:
+            drawn = self.runner.drawn()
+        return self.records.nothing(drawn, chains)
 
     def theta(self) -> PyTree:
         """What was learned: the kernels as draws are made with them, or a dict of arrays by name; None if nothing."""

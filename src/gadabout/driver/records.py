@@ -1,9 +1,11 @@
 """What is kept of a run: which records, under which names, and in which sink."""
 
+import math
 from collections.abc import Callable
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from gadabout.driver import loop
@@ -25,8 +27,6 @@ class Records:
     def __init__(self, model: AbstractModel, sink: AbstractSink, select: Callable[[str, bool], bool] = lambda *_: True):
         self.model, self.sink, self.select = model, sink, select
         self._known: dict[Any, dict[str, jax.ShapeDtypeStruct]] = {}
-        self.drawn: dict[str, Any] = {}
-        """shape and type, with two leading axes, of all that is kept of a draw"""
 
     def shapes(
         self, sampler: Sampler, target: Target, run: Any, adapt: bool, warmup: bool
@@ -36,13 +36,11 @@ class Records:
         if kind not in self._known:
             self._known[kind] = loop.shapes(sampler, target, run, adapt)
         offered = self._known[kind]
-        kept = {name: offered[name] for name in sorted(offered) if self.select(name, warmup)}
-        self.drawn = self.drawn if warmup else kept
-        return kept
+        return {name: offered[name] for name in sorted(offered) if self.select(name, warmup)}
 
-    def nothing(self, num_chains: int) -> dict[str, dict[str, np.ndarray]]:
-        """The groups of draws and their statistics without a draw in them."""
-        specs = dict(self.drawn)
+    def nothing(self, offered: dict[str, jax.ShapeDtypeStruct], num_chains: int) -> dict[str, dict[str, np.ndarray]]:
+        """The groups of draws and their statistics without a draw in them, of what draws offer (as `loop.shapes`)."""
+        specs = {name: spec for name, spec in offered.items() if self.select(name, False)}
         x = specs.pop(loop.POSITION, None)
         empty = lambda spec: np.empty((num_chains, 0, *spec.shape[2:]), spec.dtype)
         posterior = {} if x is None else dict(self.model.constrain(empty(x)))
@@ -68,14 +66,16 @@ class Records:
         if loop.POSITION in rows:
             finite = np.isfinite(rows[loop.POSITION][:count]).all((1, 2, 3))
             count = count if finite.all() else int(np.argmin(finite))
-        own = {name: values[:count].reshape(count, -1, *values.shape[3:]) for name, values in rows.items()}
+        chains = lambda values: values[:count].reshape(count, math.prod(values.shape[1:3]), *values.shape[3:])
+        own = {name: chains(values) for name, values in rows.items()}
         self._append(own, warmup)
         return count
 
     def keep(self, rows: dict[str, np.ndarray], warmup: bool) -> int:
-        """Stores draws of a host stage, (draws, chains, ...) each; returns how many they are."""
-        count = len(next(iter(rows.values())))
-        self._append({name: values for name, values in rows.items() if self.select(name, warmup)}, warmup)
+        """Stores draws of a host stage, (draws, chains, ...) each, in JAX's precision; returns how many they are."""
+        count, dtype = len(next(iter(rows.values()))), jnp.result_type(float)
+        kept = {name: values for name, values in rows.items() if self.select(name, warmup)}
+        self._append({name: v.astype(dtype) if v.dtype.kind == "f" else v for name, v in kept.items()}, warmup)
         return count
 
     def _append(self, rows: dict[str, np.ndarray], warmup: bool) -> None:

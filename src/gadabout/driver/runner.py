@@ -148,6 +148,11 @@ class Runner:
             found = loop.verdict(sampler, self.gathered(run))
         return {name: np.asarray(value) for name, value in found.items()}
 
+    def drawn(self) -> dict[str, jax.ShapeDtypeStruct]:
+        """Shape and type of all that an iteration of the draws can record, by name (`loop.shapes`)."""
+        sampler = self.plan.samplers[-1]
+        return loop.shapes(sampler, self.target, self.form(sampler), sampler.adaptation.continues)
+
     def offered(self) -> set[str]:
         """The names of all that the plan's iterations can record."""
         names = set()

@@ -90,7 +90,7 @@ class SearchStarts(AbstractHostStage):
 
     def work(self, context, handover):
         starts, density, chains = context.starts, context.density, context.settings.num_chains
-        x = np.asarray(starts.rows(context.rng, chains), float)
+        x = np.array(starts.rows(context.rng, chains), float)
         tries = np.ones(chains, int)
         value, grad = density.value_and_grad(x)
         context.pipeline.clock("compile")
@@ -167,7 +167,7 @@ class LearnGaussian(AbstractRecording):
 
     @property
     def statistics(self):
-        return tuple(STATISTICS)
+        return STATISTICS
 
     def warms_up(self):
         return True
@@ -228,7 +228,7 @@ class LearnNuts(AbstractRecording):
 
     @property
     def statistics(self):
-        return tuple(STATISTICS | TREE)
+        return STATISTICS | TREE
 
     def warms_up(self):
         return True
@@ -272,7 +272,7 @@ class DrawChosen(AbstractRecording):
 
     @property
     def statistics(self):
-        return tuple(STATISTICS | TREE)
+        return STATISTICS | TREE
 
     @property
     def draws(self):

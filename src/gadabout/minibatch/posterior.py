@@ -121,13 +121,12 @@ class Minibatches(AbstractModel):
     def target(self) -> Target:
         return Target(self.density, None, self.layout, jnp.asarray(self.num_rows, float))
 
-    def check(self, samplers):
-        for sampler in samplers:
-            if not sampler.takes_noisy_gradients:
-                raise ValueError(
-                    f"sampler: {sampler.name} compares log densities of all rows, which batches do not give; use "
-                    "psgld, sgld, sghmc or sgnht, or pass the posterior's `log_density` with data=rows"
-                )
+    def check(self, plan):
+        if plan.on_host or not all(sampler.takes_noisy_gradients for sampler in plan.samplers):
+            raise ValueError(
+                f"sampler: {plan.name} compares log densities of all rows, which batches do not give; use psgld, sgld, "
+                "sghmc or sgnht, or pass the posterior's `log_density` with data=rows"
+            )
 
     def account(self, feed):
         rows = num_rows_of(feed.example)

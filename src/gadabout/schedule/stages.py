@@ -76,9 +76,9 @@ class AbstractStage(eqx.Module):
     # of host stages; the engine asks the runner about compiled ones
 
     @property
-    def statistics(self) -> tuple[str, ...]:
-        """The names of what it records beside positions."""
-        return ()
+    def statistics(self) -> dict[str, type]:
+        """What it records beside positions, a number of each chain: its type by name."""
+        return {}
 
     def learned(self, progress: PyTree) -> dict[str, Any]:
         """What is learned so far, arrays by name."""

@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import PyTree
 
 from gadabout.files import write_text
-from gadabout.layout import Layout
+from gadabout.layout import BY_NAME, Layout
 
 FORMAT = 1
 
@@ -76,7 +76,7 @@ class Manifest:
 def layout_to_json(layout: Layout) -> dict[str, Any]:
     """Names, shapes and types, and the tree where it is made of dicts, lists and tuples; else `tree` is None."""
     numbers = None
-    if layout.structure is not None:
+    if not layout.by_name:
         numbers = jax.tree.unflatten(layout.structure, range(len(layout.names)))
     return {
         "names": list(layout.names),
@@ -90,7 +90,7 @@ def layout_from_json(plain: dict[str, Any]) -> Layout | None:
     """The layout of `layout_to_json`; None where its tree has no form in JSON."""
     if plain["tree"] == UNKNOWN:
         return None
-    structure = None if plain["tree"] is None else jax.tree.structure(_untagged(plain["tree"]))
+    structure = BY_NAME if plain["tree"] is None else jax.tree.structure(_untagged(plain["tree"]))
     shapes = tuple(tuple(shape) for shape in plain["shapes"])
     return Layout(tuple(plain["names"]), shapes, tuple(np.dtype(name) for name in plain["dtypes"]), structure)
 

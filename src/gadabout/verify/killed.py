@@ -35,7 +35,8 @@ def _moments(sampler: str, kind: str, batch: int, count: int) -> dict[str, Any]:
                 done = subprocess.run(command("resume", path, "--quiet"), env=environment, capture_output=True)
                 right &= done.returncode == 0 and np.array_equal(draws(path), expected)
             else:
-                right &= status in (0, 130)
+                over = seen.shape == expected.shape  # and Python, on its way out, leaves signals to the system
+                right &= status in ((0, 130, -signum) if over else (0, 130))
             found["right"] += bool(right)
             found["in_time"] += in_time
             found["in_warmup"] += seen.shape[1] == 0
