@@ -1,4 +1,4 @@
-from . import adaptations, factors, finite, kernels, minibatch, models, monte_carlo, proposals
+from . import adaptations, factors, finite, kernels, minibatch, models, monte_carlo, proposals, targets
 from .adaptations import AbstractAdaptation
 from .algorithms import (
     am,

@@ -109,9 +109,9 @@ def test_the_default_may_be_interrupted(stage, tmp_path):
             os.kill(os.getpid(), signal.SIGINT)
 
     arguments = {"progress": False, "num_draws": 10**6, "callback": interrupt, "out": tmp_path / "run.zarr"}
-    with pytest.warns(UserWarning, match="interrupted"):
+    with pytest.warns(UserWarning, match="interrupted|no draws were made"):
         tree = gad.sample(normal, jnp.zeros(3), **arguments)
-    assert ("posterior" in tree) == (stage == "sampling")
+    assert bool(tree["posterior"].sizes["draw"]) == (stage == "sampling")
     assert 0 < tree["warmup_posterior"].sizes["draw"] < 500
     assert tree["learned"].data_vars
     back = xr.open_datatree(tmp_path / "run.zarr", engine="zarr")

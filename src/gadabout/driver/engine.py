@@ -104,7 +104,8 @@ class Engine:
         return Runner(self.plan, target, self.settings, self.records, self.starts, self.pipeline, key, self.learned)
 
     def compile(self) -> None:
-        """Begins to compile, in threads, what stages on the host evaluate."""
+        """Begins to compile, in threads, what stages on the host evaluate; raises MemoryError for too large a plan."""
+        limits.check_plan(self)
         if self.plan.on_host:
             _ = self.density
 
@@ -120,7 +121,6 @@ class Engine:
             self._restore(checkpoint)
         elif self.progress is None:
             self.compile()
-            limits.check_plan(self)
             first = self.learned if self.plan.on_host else self.runner.first()
             self.progress = self.plan.stages[0].begin(self, first)
 
@@ -136,7 +136,7 @@ class Engine:
                     if not isinstance(ending, Failed):
                         self._commit()
                     return ending
-                if due and stage.on_host:
+                if due and stage.on_host and self.done:
                     self._commit()
                 snapshot = self.checkpoint() if due and not stage.on_host else None
                 self.progress, self.done = stage.advance(self, self.progress, self.done)

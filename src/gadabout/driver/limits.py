@@ -24,10 +24,10 @@ FEWER = "use fewer chains, or name a sampler that learns scales alone, such as n
 def check_plan(engine: Any) -> None:
     """Raises MemoryError where the chains, or a sampler's own matrices, need more than the machine has."""
     n, size, chains = engine.starts.layout.dim, jnp.result_type(float).itemsize, engine.settings.num_chains
+    check_memory(COPIES * n * size, chains, f"num_chains = {chains:,} chains", "use fewer chains")
     if not engine.plan.on_host:
         for sampler, numbers in zip(engine.plan.samplers, engine.runner.kernels.sizes, strict=True):
             check_memory(COPIES * size * numbers, 1, f"the matrices of {sampler.name} on {n:,} coordinates", SMALLER)
-    check_memory(COPIES * n * size, chains, f"num_chains = {chains:,} chains", "use fewer chains")
     for stage in engine.plan.stages if engine.plan.on_host else ():
         needs, what = stage.memory(engine)
         check_memory(needs, 1, what, FEWER)

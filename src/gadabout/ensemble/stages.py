@@ -90,7 +90,8 @@ class SearchStarts(AbstractHostStage):
 
     def work(self, context, handover):
         starts, density, chains = context.starts, context.density, context.settings.num_chains
-        x = np.array(starts.rows(context.rng, chains), float)
+        rng = context.rng.spawn(1)[0]  # a run that goes on from starts that were stored draws none
+        x = np.array(starts.rows(rng, chains), float)
         tries = np.ones(chains, int)
         value, grad = density.value_and_grad(x)
         context.pipeline.clock("compile")
@@ -98,7 +99,7 @@ class SearchStarts(AbstractHostStage):
             bad = ~(np.isfinite(value) & np.isfinite(grad).all(1))
             if not bad.any():
                 break
-            x[bad] = np.asarray(starts.rows(context.rng, chains), float)[bad]
+            x[bad] = np.asarray(starts.rows(rng, chains), float)[bad]
             tries[bad] += 1
             value[bad], grad[bad] = density.value_and_grad(x[bad])
         context.started(x, value, np.isfinite(grad), tries)
