@@ -113,6 +113,7 @@ __all__ = [
     "sgld",
     "sgnht",
     "split_hmc",
+    "targets",
     "to_blackjax",
     "ula",
 ]

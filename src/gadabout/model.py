@@ -76,7 +76,7 @@ class AbstractModel(ABC):
         model.layout, model._traced = layout, {}
         return model
 
-    def start(self, key: Key[Array, ""]) -> PyTree:
+    def start(self, key: Key[Array, ""], /) -> PyTree:
         """A position of the layout to start from; raises TypeError where the model has none of its own."""
         raise TypeError(f"init: {self.name} has no start of its own; pass a position, or a function of a key")
 

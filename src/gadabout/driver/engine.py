@@ -254,8 +254,8 @@ class Engine:
         if finite is not None:
             check_found(Found(positions, values, finite, finite, tries), self.starts.layout, 1)
         kept = {loop.POSITION: jax.ShapeDtypeStruct(np.shape(positions), jnp.result_type(float))}
-        lengths = {"num_draws": self.settings.num_draws, "num_warmup": self.settings.num_warmup // self.settings.thinning}
-        for name, length in lengths.items() if self.plan.on_host else ():
+        draws, warmup = self.settings.num_draws, self.settings.num_warmup // self.settings.thinning
+        for name, length in (("num_draws", draws), ("num_warmup", warmup)) if self.plan.on_host else ():
             if self.records.select(loop.POSITION, name == "num_warmup"):
                 self.records.check_memory(kept, length, name)
         if self.records.sink.durable:
