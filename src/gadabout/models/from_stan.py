@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from gadabout.checks import check_one_of, shown
+from gadabout.density import InThreads
 from gadabout.models.base import AbstractForeign
 from gadabout.models.callback import HostDensity, host_values, one_by_one
 from gadabout.models.stan_engines import AbstractStan, engine
@@ -30,8 +31,8 @@ def stan(
 ) -> "StanModel":
     """A Stan program with its data, as a model that `sample` takes.
 
-    Every evaluation is a call of compiled C++ from the host, one chain after another. BridgeStan makes it in the
-    process; PyStan, which is taken where BridgeStan cannot compile, reads the data anew in each and is slower by far.
+    Every evaluation is a call of compiled C++ from the host. BridgeStan makes it in the process, the chains' in threads
+    side by side; PyStan, which is taken where BridgeStan cannot compile, reads the data anew in each and is slower by far.
     Transformed parameters and generated quantities stand beside the parameters, `log_lik` and what begins with
     `log_lik_` in the group `log_likelihood`. Chains start uniformly on (−2, 2), as in Stan.
 
@@ -83,7 +84,8 @@ class StanModel(AbstractForeign):
         self._last: tuple[Any, Any] | None = None
         told = shapes | {likelihood[n]: shapes[n] for n in likelihood} | {n: np.shape(v) for n, v in observed.items()}
         super().__init__(name, _free(self, shapes), told, {}, {}, observed, (dims, coords))
-        self.density = HostDensity(one_by_one(partial(_density, engine)), names=tuple(self._own))
+        rows = InThreads if engine.in_threads else one_by_one
+        self.density = HostDensity(rows(partial(_density, engine)), names=tuple(self._own))
 
     @property
     def target(self):

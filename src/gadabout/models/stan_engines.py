@@ -35,6 +35,8 @@ class AbstractStan(ABC):
     """of all numbers that the program knows, such as `theta.1`: parameters, transformed ones, generated quantities"""
     num_parameters: int
     """how many of them are parameters'"""
+    in_threads = False
+    """whether densities may be evaluated in several threads at once"""
 
     @abstractmethod
     def density(self, x: np.ndarray) -> tuple[float, np.ndarray]:
@@ -81,7 +83,9 @@ class BridgeStan(AbstractStan):
             raise _NoSource(str(error) or type(error).__name__) from error
         file = Path(tempfile.mkdtemp(prefix="gadabout-stan-")) / f"program_{zlib.crc32(code.encode()):08x}.stan"
         file.write_text(code)
-        self._model: Any = bridgestan.StanModel(str(file), json.dumps(data), warn=False)
+        threads = ["STAN_THREADS=True"]
+        self._model: Any = bridgestan.StanModel(str(file), json.dumps(data), make_args=threads, warn=False)
+        self.in_threads = "stan_threads=true" in self._model.model_info().lower()
         self.size = self._model.param_unc_num()
         self.names = self._model.param_names(include_tp=True, include_gq=True)
         self.num_parameters = len(self._model.param_names())
