@@ -31,8 +31,8 @@ def stan(
 ) -> "StanModel":
     """A Stan program with its data, as a model that `sample` takes.
 
-    Every evaluation is a call of compiled C++ from the host. BridgeStan makes it in the process, for several chains side
-    by side; PyStan, which is taken where BridgeStan cannot compile, reads the data anew in each and is slower by far.
+    Every evaluation is a call of compiled C++ from the host. BridgeStan makes it in the process, for chains side by
+    side; PyStan, which is taken where BridgeStan cannot compile, reads the data anew in each and is slower by far.
     Transformed parameters and generated quantities stand beside the parameters, `log_lik` and what begins with
     `log_lik_` in the group `log_likelihood`. Chains start uniformly on (−2, 2), as in Stan.
 
