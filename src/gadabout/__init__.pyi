@@ -1,4 +1,4 @@
-from . import adaptations, factors, finite, kernels, minibatch, models, monte_carlo, proposals, targets
+from . import adaptations, factors, finite, kernels, minibatch, models, monte_carlo, proposals
 from .adaptations import AbstractAdaptation
 from .algorithms import (
     am,
@@ -113,7 +113,6 @@ __all__ = [
     "sgld",
     "sgnht",
     "split_hmc",
-    "targets",
     "to_blackjax",
     "ula",
 ]

@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from types import SimpleNamespace
 
 import equinox as eqx
 import jax
@@ -10,7 +11,17 @@ import numpy as np
 import pytest
 
 import gadabout as gad
-from gadabout.driver import Checkpoint, Completed, Engine, Interrupted, MemorySink, Records, Settings, pipeline
+from gadabout.driver import (
+    Checkpoint,
+    Completed,
+    Engine,
+    Interrupted,
+    MemorySink,
+    Records,
+    Settings,
+    checkpoint,
+    pipeline,
+)
 from gadabout.driver.runner import Runner
 from gadabout.driver.search import Starts
 from gadabout.ensemble.split_hmc import SplitHMC
@@ -211,7 +222,8 @@ def test_a_run_that_is_stopped_in_warm_up_has_draws_of_which_there_is_none(name,
 def test_a_view_of_the_state_is_found_to_keep_it_alive(monkeypatch):
     """The planted bug: a checkpoint that holds views in place of copies."""
     engine("gad-mala", Keeping()).drive()
-    monkeypatch.setattr(np, "array", lambda leaf, copy=None, **kw: np.asarray(leaf, **kw))
+    views = SimpleNamespace(**vars(np) | {"array": lambda leaf, **_: np.asarray(leaf)})
+    monkeypatch.setattr(checkpoint, "np", views)
     with pytest.raises(AssertionError, match="a copy of the state was made"):
         engine("gad-mala", Keeping()).drive()
 

@@ -15,6 +15,7 @@ from gadabout import targets
 from gadabout.benchmarks import peer_cold, peer_picture, peer_samplers, peers, stan
 from gadabout.cli import bench_peers
 from gadabout.cli.app import app
+from gadabout.driver import programs
 from gadabout.model import Model
 from gadabout.targets import wild
 
@@ -268,6 +269,7 @@ def test_a_file_of_something_else_is_refused(tmp_path):
     ["gadabout", *(f"blackjax-{kind}" for kind in ("dense", "chees", "meads", "mclmc")), "numpyro", "nutpie-low-rank"],
 )
 def test_only_the_first_run_of_a_seed_compiles(name):
+    programs.forget()
     peer, seen = peer_samplers.PEERS[name], peers.compilations()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

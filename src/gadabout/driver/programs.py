@@ -9,6 +9,7 @@ from typing import Any
 import equinox as eqx
 import jax
 from jax.core import Tracer
+from jax.stages import Lowered
 
 from gadabout import executables
 from gadabout.executables import uncompiled
@@ -73,6 +74,11 @@ class Program:
         with whole_products():
             arrays, others = self._compiled(self._options).eval_shape(*_parted(arguments))
         return _joined(arrays, others.static)
+
+    def lower(self, *arguments: Any) -> Lowered:
+        """The program for such arguments before it is compiled, as `jax.jit` has it."""
+        with whole_products():
+            return self._compiled(self._options).lower(*_parted(arguments))
 
     @functools.cached_property
     def optimised(self) -> "Program":
