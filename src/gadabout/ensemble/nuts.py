@@ -5,6 +5,7 @@ trajectory begins the next at once. With halvings a leaf is a stride of leapfrog
 (`ensemble.halving`).
 """
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import accumulate
@@ -20,8 +21,10 @@ from gadabout.ensemble.warmup import DECAY, OFFSET, REGULARISATION
 
 DIVERGENCE = 1000.0
 """growth of the energy along a trajectory that counts as a divergence, in nats (Stan's)"""
-AHEAD, AHEAD_IN_WARMUP = 256, 8
-"""iterations that a chain may be ahead of the slowest"""
+AHEAD, AHEAD_IN_WARMUP = 1_024, 32
+"""iterations that a chain may be ahead of the slowest; in a funnel, few take a thousand times as long as most"""
+ROOM = 2**22
+"""numbers that a state holds of iterations that chains are ahead, at most"""
 RECORDED = STATISTICS | TREE
 """of an iteration, in the columns after its position"""
 
@@ -48,7 +51,7 @@ class Nuts(AbstractMove):
         step_size: ε.
         max_depth: doublings at most.
         halvings: of a leapfrog at most; 0 for plain NUTS.
-        ahead: iterations that a chain may be ahead of the slowest.
+        ahead: iterations that a chain may be ahead of the slowest; fewer where they take much room.
         steer: changes `next_step_size` of a state, by the acceptance rates of trajectories that ended; None for none.
     """
 
@@ -79,7 +82,7 @@ class Nuts(AbstractMove):
     def advance(self, state, rng, iterations):
         s = {name: values.copy() for name, values in state.items()}
         backlog, (chains, n) = s["rows"], s["position"].shape
-        s["rows"] = rows = np.zeros((iterations + self.ahead, chains, backlog.shape[2]))
+        s["rows"] = rows = np.zeros((iterations + self._ahead(s), chains, backlog.shape[2]))
         rows[: len(backlog)] = backlog
         with np.errstate(all="ignore"):
             while s["completed"].min() < iterations:
@@ -97,6 +100,10 @@ class Nuts(AbstractMove):
     def positions(self, state):
         """Where chains stand after the last iteration returned, shape (chains, n); some are further."""
         return state["position"]
+
+    def _ahead(self, s: State) -> int:
+        """Iterations that a chain may be ahead of the slowest."""
+        return min(self.ahead, max(ROOM // math.prod(s["rows"].shape[1:]), 1))
 
     def _tick(self, s: State, rng: np.random.Generator) -> None:
         """One gradient of all chains, and what follows from it."""
@@ -175,7 +182,7 @@ class Nuts(AbstractMove):
         """Begin trajectories of the chains that are idle and not too far ahead, and return these chains."""
         i = (s["direction"] == 0).nonzero()[0]
         if len(i):
-            i = i[s["completed"][i] < s["completed"].min() + self.ahead]
+            i = i[s["completed"][i] < s["completed"].min() + self._ahead(s)]
         if len(i):
             tree.begin(s, i, rng.standard_normal((len(i), self.coordinates.dim)), uniforms)
             s["step_size"][i], s["acceptance"][i], s["gradients"][i] = s["next_step_size"], 0.0, 0
@@ -190,7 +197,7 @@ class LearningNuts:
     takes effect where a chain next begins one. At the end of a window between the buffers, covariance and mean are
     fitted to all chains' draws z in the window, regularised as in Stan, $\frac{N}{N+5}S + 10^{-3}\frac{5}{N+5}I$, but
     in z; the step size is begun anew from its average. All chains then begin anew from their draw at the window's end:
-    at most 8 iterations that some are ahead, and trajectories under way, are discarded.
+    at most 32 iterations that some are ahead, and trajectories under way, are discarded.
 
     Args:
         density: log π.
