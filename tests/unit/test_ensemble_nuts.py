@@ -28,13 +28,20 @@ DENSE, DIAGONAL = [[1.0, 0.0], [0.3, 1.2]], [1.1, 0.9]
 PLAIN = {"target": Curved(0.3), "factor": DENSE, "step_size": 1.0, "max_depth": 4}
 FINE = {"target": Curved(0.3), "factor": DIAGONAL, "step_size": 0.3, "max_depth": 4}
 HALVED = {"target": Curved(0.0), "factor": DENSE, "step_size": 1.2, "max_depth": 3, "halvings": 14}
+DEAR = {"target": Curved(0.8), "factor": DIAGONAL, "step_size": 0.6, "max_depth": 3, "halvings": 14}
 FEW = {"target": Curved(0.5), "factor": DIAGONAL, "step_size": 0.8, "max_depth": 3, "halvings": 2}
 
 
 @pytest.mark.parametrize(
     ("settings", "occurs"),
-    [(PLAIN, "diverging"), (FINE, "reached_max_treedepth"), (HALVED, "cut_short"), (FEW, "diverging")],
-    ids=["plain", "fine", "halved", "few-halvings"],
+    [
+        (PLAIN, "diverging"),
+        (FINE, "reached_max_treedepth"),
+        (HALVED, "cut_short"),
+        (DEAR, "reached_max_treedepth"),
+        (FEW, "diverging"),
+    ],
+    ids=["plain", "fine", "halved", "dear", "few-halvings"],
 )
 def test_the_law_stands_still(settings, occurs):
     """Transitions from exact draws, where trajectories end in every way; one false alarm in a million."""

@@ -49,7 +49,7 @@ class Nuts(AbstractMove):
         density: log π.
         coordinates: of z.
         step_size: ε.
-        max_depth: doublings at most.
+        max_depth: doublings at most; with halvings, of leapfrogs too (see `ensemble.tree`).
         halvings: of a leapfrog at most; 0 for plain NUTS.
         ahead: iterations that a chain may be ahead of the slowest; fewer where they take much room.
         steer: changes `next_step_size` of a state, by the acceptance rates of trajectories that ended; None for none.
@@ -116,7 +116,7 @@ class Nuts(AbstractMove):
             i = s["direction"].nonzero()[0]
             change = (s["initial_energy"] - energy)[i]
             s["acceptance"][i] += np.fmax(np.exp(np.minimum(change, 0.0)), 0.0)
-            self._add(s, i, here[i], change, np.zeros(len(i), bool), energy, uniforms)
+            self._add(s, i, here[i], change, np.zeros(len(i), bool), energy, uniforms, None)
             self._begin_idle(s, rng, uniforms)
             return
         i, found, one_way, forth, back = halving.advance_part(s, energy, self.halvings)
@@ -126,7 +126,7 @@ class Nuts(AbstractMove):
         leaf[:, -1] += self._log_odds(forth, back)
         s["here"][i] = leaf
         change = np.where(found, s["initial_energy"][i] - tree.energies(leaf) + leaf[:, -1], -np.inf)
-        self._add(s, i, leaf, change, one_way, energy, uniforms)
+        self._add(s, i, leaf, change, one_way, energy, uniforms, halving.STRIDE << s["enough"][i])
         fresh = np.concatenate([i, self._begin_idle(s, rng, uniforms)])
         halving.begin_strides(s, fresh, tree.energies(s["here"]), uniforms[3])
 
@@ -151,15 +151,15 @@ class Nuts(AbstractMove):
 
     def _add(
         self, s: State, i: np.ndarray, leaf: np.ndarray, change: np.ndarray, cut: np.ndarray, energy: np.ndarray,
-        uniforms: np.ndarray,
+        uniforms: np.ndarray, cost: np.ndarray | None,
     ) -> None:  # fmt: skip
         """Add leaves to the trees of chains i (m,), with H₀ − H, and whether trajectories are cut short before them.
 
-        `energy` is that of the last leapfrogs, (chains,).
+        `energy` is that of the last leapfrogs, (chains,); `cost` as in `tree.grow`.
         """
         diverging = ~cut & ~(change > -DIVERGENCE)
         weight = np.where(cut | diverging, -np.inf, self._log_weight(change))
-        over, limit = tree.grow(s, i, leaf, weight, uniforms)
+        over, limit = tree.grow(s, i, leaf, weight, uniforms, cost)
         if not over.any():
             return
         i, diverging, cut, limit = i[over], diverging[over], cut[over], limit[over]

@@ -7,6 +7,10 @@ $p_{left}\cdot\rho \le 0$ or $p_{right}\cdot\rho \le 0$, half the end points tak
 sub-tree of the new half turns, which is then not drawn from. Sub-trees are checked at their last leaf, against the
 momentum kept at their first one, by the bits of the leaf's number (the iterative form of NumPyro and BlackJAX).
 
+A leaf may cost many leapfrogs (`halving`). A tree with D doublings at most is not doubled, either, once there are
+$2^D$ leapfrogs between its states, and a trajectory ends before a new half with as many between its own. Both are
+properties of a set of states, whichever of them is the start, as are turns: the rule leaves the law as it is.
+
 A phase is a row of z, p, $L^\top\nabla\log\pi$, log π and the log odds of `halving`: 3n + 2 numbers. `uniforms` are
 of shape (3, chains): for the draw within a half, that of a half, and the direction.
 """
@@ -38,12 +42,14 @@ def no_trees(phases: np.ndarray, max_depth: int) -> State:
     """Memory for trees from phases (chains, width), before any begins.
 
     `drawn` is the state drawn so far, `weight` the log of the sum of weights relative to the start's, `rho` the sum of
-    momenta; `half_…` are those of the new half. `first` holds the momenta at the first leaves of open sub-trees, and
-    the sums of momenta before them. The `direction` is 0 where no trajectory is under way.
+    momenta, `cost` the leapfrogs between the states; `half_…` are those of the new half, to which `link` leapfrogs
+    lead. `first` holds the momenta at the first leaves of open sub-trees, and the sums of momenta before them. The
+    `direction` is 0 where no trajectory is under way.
     """
     chains, n = momenta(phases).shape
     state = {name: np.zeros(chains) for name in ("initial_energy", "weight", "half_weight", "direction")}
-    state |= {name: np.zeros(chains, int) for name in ("depth", "leaves", "states")} | {"moved": np.zeros(chains, bool)}
+    state |= {name: np.zeros(chains, int) for name in ("depth", "leaves", "states", "cost", "half_cost", "link")}
+    state |= {"moved": np.zeros(chains, bool)}
     state |= {"here": phases.copy(), "drawn": phases.copy(), "half_drawn": phases.copy()}
     state |= {"ends": np.stack([phases, phases]), "rho": np.zeros((chains, n)), "half_rho": np.zeros((chains, n))}
     return state | {"first": np.zeros((max_depth, chains, 2, n))}
@@ -55,7 +61,7 @@ def begin(s: State, i: np.ndarray, p: np.ndarray, uniforms: np.ndarray) -> None:
     momenta(start)[:], start[:, -1] = p, 0.0
     s["drawn"][i] = s["ends"][0, i] = s["ends"][1, i] = start
     s["rho"][i], s["initial_energy"][i] = p, energies(start)
-    s["weight"][i], s["depth"][i], s["states"][i], s["moved"][i] = 0.0, 0, 0, False
+    s["weight"][i], s["depth"][i], s["states"][i], s["cost"][i], s["moved"][i] = 0.0, 0, 0, 0, False
     extend(s, i, uniforms[2])
 
 
@@ -64,27 +70,33 @@ def extend(s: State, i: np.ndarray, uniform: np.ndarray) -> None:
     forwards = uniform[i] < 0.5
     s["direction"][i] = np.where(forwards, 1.0, -1.0)
     s["here"][i] = s["ends"][forwards.astype(int), i]
-    s["half_weight"][i], s["half_rho"][i], s["leaves"][i] = -np.inf, 0.0, 0
+    s["half_weight"][i], s["half_rho"][i], s["leaves"][i], s["half_cost"][i] = -np.inf, 0.0, 0, 0
 
 
 def grow(
-    s: State, i: np.ndarray, leaf: np.ndarray, weight: np.ndarray, uniforms: np.ndarray
+    s: State, i: np.ndarray, leaf: np.ndarray, weight: np.ndarray, uniforms: np.ndarray, cost: np.ndarray | None
 ) -> tuple[np.ndarray, np.ndarray]:
     """Add leaves, phases (m, width) of these log weights, to the new halves of chains i (m,).
 
-    A trajectory is over at a leaf of weight −∞. Returns whether trajectories are over, and whether because they are as
-    deep as they may be, both (m,).
+    A trajectory is over at a leaf of weight −∞. `cost` (m,) are the leapfrogs that lead to each leaf, None if one does.
+    Returns whether trajectories are over, and whether because they are as deep as they may be, both (m,).
     """
     p = momenta(leaf)
     s["half_weight"][i] = total = np.logaddexp(s["half_weight"][i], weight)
     taken = uniforms[0][i] < np.exp(weight - total)
     s["half_drawn"][i[taken]] = leaf[taken]
     s["half_rho"][i] = rho = s["half_rho"][i] + p
-    over = (weight == -np.inf) | sub_tree_turns(s, i, p, rho)
+    over, limit = (weight == -np.inf) | sub_tree_turns(s, i, p, rho), np.zeros(len(i), bool)
+    if cost is not None:
+        first = s["leaves"][i] == 0
+        s["link"][i] = np.where(first, cost, s["link"][i])
+        s["half_cost"][i] = half = s["half_cost"][i] + np.where(first, 0, cost)
+        limit = ~over & (half >= 1 << len(s["first"]))
+        over |= limit
     s["depth"][i[over]] += 1
     s["leaves"][i] = leaves = s["leaves"][i] + 1
     s["states"][i] += 1
-    full, limit = (~over & (leaves == 1 << s["depth"][i])).nonzero()[0], np.zeros(len(i), bool)
+    full = (~over & (leaves == 1 << s["depth"][i])).nonzero()[0]
     if len(full):
         turned, deepest = double(s, i[full], leaf[full], uniforms)
         over[full], limit[full] = turned | deepest, deepest & ~turned
@@ -123,6 +135,7 @@ def double(s: State, i: np.ndarray, leaf: np.ndarray, uniforms: np.ndarray) -> t
     s["rho"][i] = rho = s["rho"][i] + s["half_rho"][i]
     s["depth"][i] = depth = s["depth"][i] + 1
     left, right = momenta(s["ends"][:, i])
-    turned, deepest = turns(left, right, rho), depth >= len(s["first"])
+    s["cost"][i] = cost = s["cost"][i] + s["half_cost"][i] + s["link"][i]
+    turned, deepest = turns(left, right, rho), (depth >= len(s["first"])) | (cost >= 1 << len(s["first"]))
     extend(s, i[~(turned | deepest)], uniforms[2])
     return turned, deepest
