@@ -212,7 +212,7 @@ def test_rhat_that_another_core_works_out_is_the_same(monkeypatch, shape, cores)
     draws[:, :, 1], draws[0, 1, 0] = 3.0, np.nan
     found = judged(draws).rhat
     monkeypatch.setattr(summary, "_THREADS", cores)
-    np.testing.assert_array_equal(summary.rhat_begun(draws)(), found)
+    np.testing.assert_array_equal(summary.rhat_as_judged(draws), found)
 
 
 def test_a_single_chain_is_judged_by_its_halves():

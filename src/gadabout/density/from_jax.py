@@ -15,19 +15,6 @@ from gadabout import executables
 from gadabout.density.base import AbstractDensity
 from gadabout.target import Target
 
-OPTIONS = {"xla_backend_optimization_level": 1, "xla_cpu_prefer_vector_width": 512}
-"""The compiler's options on a CPU: of its levels the least total for a run of a second, some 1,000 gradients or more.
-
-Level 0, 1, 2 and the default (3), medians of five, 16 rows of gradients and 496 of values on two busy cores:
-
-| | s to compile both | µs for the gradients | µs for the values |
-| --- | --- | --- | --- |
-| ripley | 0.14, 0.20, 0.25, 0.50 | 540, 230, 260, 270 | 960, 990, 960, 930 |
-| german | 0.10, 0.16, 0.15, 0.26 | 570, 340, 330, 360 | 5,400, 3,900, 4,600, 4,100 |
-
-With vectors of 512 bits, on idle cores, gradients take 93 µs in place of 119 (ripley), 60 of 69 (heart), 130 of 137
-(german), 26 of 47 (neal). Halves of the block in two threads gain nothing: XLA has its own.
-"""
 GRADIENT_COST = 6
 """rows of a full block of values that take as long as one with its gradient (7 on ripley, 3 on german)"""
 
@@ -164,7 +151,7 @@ class JaxDensity(AbstractDensity):
 
     def _options(self) -> dict[str, Any] | None:
         platform = jax.default_backend() if self._devices[0] is None else self._devices[0].platform
-        return None if platform != "cpu" or jax.config.read("jax_disable_most_optimizations") else OPTIONS
+        return None if platform != "cpu" or jax.config.read("jax_disable_most_optimizations") else executables.QUICK
 
 
 def _process(device: Any) -> int:

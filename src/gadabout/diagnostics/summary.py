@@ -68,10 +68,9 @@ def rhat(draws: np.ndarray) -> np.ndarray:
     return _by_coordinate(draws, _rhat_alone, (np.nan,))[0]
 
 
-def rhat_begun(draws: np.ndarray) -> Callable[[], np.ndarray]:
-    """R-hat as in `judged`, worked out in other threads from now on; what is returned waits for it."""
-    figures = _begun(draws, _rhat_alone, (np.nan,), _RANKED)
-    return lambda: figures()[0]
+def rhat_as_judged(draws: np.ndarray) -> np.ndarray:
+    """R-hat as in `judged`, and nothing else."""
+    return _by_coordinate(draws, _rhat_alone, (np.nan,), _RANKED)[0]
 
 
 def _rhat_alone(rows: np.ndarray) -> tuple[np.ndarray]:
@@ -89,19 +88,15 @@ def spread(values: np.ndarray) -> dict[str, float]:
 
 
 def _by_coordinate(
-    draws: np.ndarray, function: Callable[[np.ndarray], tuple[np.ndarray, ...]], standing: tuple[float, ...]
-) -> list[np.ndarray]:
-    """Figures of each coordinate, block by block: `standing` where it never moves, NaN where it cannot be judged."""
-    return _begun(draws, function, standing, _BLOCK)()
-
-
-def _begun(
     draws: np.ndarray,
     function: Callable[[np.ndarray], tuple[np.ndarray, ...]],
     standing: tuple[float, ...],
-    block: int,
-) -> Callable[[], list[np.ndarray]]:
-    """What waits for these figures; threads work them out meanwhile, unless there is little to do."""
+    block: int | None = None,
+) -> list[np.ndarray]:
+    """Figures of each coordinate: `standing` where it never moves, NaN where it cannot be judged.
+
+    Threads work them out, block by block, unless there is little to do.
+    """
     num_chains, num_draws, n = draws.shape
     figures = [np.full(n, np.nan) for _ in standing]
 
@@ -115,17 +110,12 @@ def _begun(
             figure[start : start + step][moving] = values
 
     each = max(num_chains * num_draws, 1)
-    small, step = n * each <= _SMALL, max(1, block // each)
+    small, step = n * each <= _SMALL, max(1, (block or _BLOCK) // each)
     step = step if small else min(step, -(-n // _THREADS))
     starts = range(0, n, step) if num_draws >= MIN_DRAWS else range(0)
-    work = (map if small else _threads().map)(judge, starts)
-
-    def awaited():
-        for _ in work:  # raises what a thread raised
-            pass
-        return figures
-
-    return awaited
+    for _ in (map if small else _threads().map)(judge, starts):  # raises what a thread raised
+        pass
+    return figures
 
 
 @functools.cache

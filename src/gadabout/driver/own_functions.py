@@ -45,8 +45,8 @@ def _own(part: Any, known: set[int]) -> bool:
     elif isinstance(part, partial):
         held = [part.func, part.args, part.keywords]
     else:
-        module = getattr(part if callable(part) and hasattr(part, "__qualname__") else type(part), "__module__", "")
-        if module.partition(".")[0] not in KNOWN:
+        module = getattr(part if callable(part) and hasattr(part, "__qualname__") else type(part), "__module__", None)
+        if (module or "").partition(".")[0] not in KNOWN:
             return True
         if isinstance(part, eqx.Module):
             held = [getattr(part, each.name, None) for each in fields(part)]

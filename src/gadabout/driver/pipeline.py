@@ -152,9 +152,7 @@ class Pipeline:
         chunk = self._pending
         if chunk is not None:
             awaited((chunk.buffer, chunk.tally))
-            elapsed = time.perf_counter() - chunk.sent
-            longest = max(1, min(8 * self.account.chunk, int(chunk.length * SECONDS_PER_CHUNK / elapsed)))
-            self.account = replace(self.account, chunk=longest)
+            self._pace(chunk.length, time.perf_counter() - chunk.sent)
 
     def unknown_pace(self) -> None:
         """Goes on in short chunks: of what is run next, nobody knows how long an iteration takes."""
@@ -176,11 +174,8 @@ class Pipeline:
             return
         self._judge(chunk, kept)
         gradients = int(np.sum(np.asarray(chunk.tally.gradient_evaluations), dtype=np.int64))
-        self.clock("warmup" if segment.warmup else "sampling")
-        gradients = self.add(chunk.length, gradients)
         acceptance = float(np.mean(np.asarray(chunk.tally.acceptance))) / chunk.length
-        since, speed = time.perf_counter() - self.began, chunk.length / elapsed
-        self._tell(Progress(segment.stage, done, segment.total, acceptance, gradients, since, speed))
+        self._done(segment, chunk.length, gradients, acceptance, elapsed)
 
     def keep(self, segment: Segment, draws: dict[str, np.ndarray], gradients: int, began: float) -> None:
         """Stores draws (t, chains, ...) that a host stage made since `began`; `gradients` counts those of the run."""
@@ -192,12 +187,20 @@ class Pipeline:
         if self.guarded(store) is None:
             return
         self.t += length
-        self.clock("warmup" if segment.warmup else "sampling")
-        self.add(length, gradients - self.account.gradient_evaluations)
+        self._pace(length, elapsed)
+        added = gradients - self.account.gradient_evaluations
+        self._done(segment, length, added, float(draws["acceptance_rate"].mean()), elapsed)
+
+    def _pace(self, length: int, elapsed: float) -> None:
+        """Sets the length of the next chunk by the time of one."""
         longest = max(1, min(8 * self.account.chunk, int(length * SECONDS_PER_CHUNK / elapsed)))
         self.account = replace(self.account, chunk=longest)
-        acceptance, since = float(draws["acceptance_rate"].mean()), time.perf_counter() - self.began
-        progress = segment.stage, done, segment.total, acceptance, gradients, since, length / elapsed
+
+    def _done(self, segment: Segment, length: int, gradients: int, acceptance: float, elapsed: float) -> None:
+        """Adds iterations that were stored, and their gradients, to the account, and tells of them."""
+        self.clock("warmup" if segment.warmup else "sampling")
+        gradients, since = self.add(length, gradients), time.perf_counter() - self.began
+        progress = segment.stage, segment.done + length, segment.total, acceptance, gradients, since, length / elapsed
         self._tell(Progress(*progress))
 
     def guarded[T](self, write: Callable[[], T]) -> T | None:

@@ -12,16 +12,10 @@ from jax.core import Tracer
 from jax.stages import Lowered
 
 from gadabout import executables
-from gadabout.executables import uncompiled
+from gadabout.executables import QUICK, uncompiled
 from gadabout.precision import whole_products
 from gadabout.target import Target
 
-QUICK = {"xla_backend_optimization_level": 1, "xla_cpu_prefer_vector_width": 512}
-"""On a CPU, LLVM's first level takes half the time of its third, and most programs run as fast: their loops are XLA's.
-
-A single chain of gadMALA on Neal, 5 to 7 µs an iteration, loses up to a tenth. Vectors of 512 bits where the processor
-has them.
-"""
 BRIEF = QUICK | {"xla_backend_optimization_level": 0}
 """of a program that evaluates a log density a few times: the lowest level takes two thirds of that to compile"""
 IN_GRAPHS = {

@@ -17,7 +17,7 @@ from gadabout.density.base import AbstractDensity
 from gadabout.ensemble import halving, tree
 from gadabout.ensemble.coordinates import Affine
 from gadabout.ensemble.move import STATISTICS, TREE, AbstractMove, Draws, State
-from gadabout.ensemble.warmup import DECAY, OFFSET, REGULARISATION
+from gadabout.ensemble.warmup import DualAveraging
 
 DIVERGENCE = 1000.0
 """growth of the energy along a trajectory that counts as a divergence, in nats (Stan's)"""
@@ -214,6 +214,11 @@ class LearningNuts:
     max_depth: int = 10
 
     @property
+    def rule(self) -> DualAveraging:
+        """What learns the step size."""
+        return DualAveraging(self.target_acceptance)
+
+    @property
     def ends(self) -> list[int]:
         """After how many iterations windows end."""
         return list(accumulate(doubling_windows(self.iterations)))
@@ -247,27 +252,21 @@ class LearningNuts:
 
     def learned(self, state: State) -> tuple[Affine, float]:
         """The coordinates, and the averaged step size."""
-        return Affine(state["mean"], state["factor"]), float(np.exp(state["rule"][2]))
+        return Affine(state["mean"], state["factor"]), self.rule.finished(state["rule"])
 
     def _chains(self, coordinates: Affine, step_size: float) -> Nuts:
         return Nuts(self.density, coordinates, step_size, self.max_depth, self.halvings, AHEAD_IN_WARMUP, self._steer)
 
     def _begun(self, x: np.ndarray, here: Affine, rng: np.random.Generator, step_size: float) -> State:
-        """The state of chains at x with nothing learned yet; `rule` is μ, the mean error, log ε̄ and the updates."""
-        rule = np.array([np.log(10.0 * step_size), 0.0, np.log(step_size), 0.0])
-        learning = {"mean": here.mean, "factor": here.factor, "rule": rule} | no_sums(here)
+        """The state of chains at x with nothing learned yet."""
+        learning = {"mean": here.mean, "factor": here.factor, "rule": self.rule.init(step_size)} | no_sums(here)
         return learning | self._chains(here, step_size).init(x, rng)
 
     def _steer(self, s: State, acceptance: np.ndarray) -> None:
         """Update the step size with the acceptance rates of m trajectories, (m,): m/K of an update."""
-        shrinkage_point, mean_error, log_average, t = s["rule"]
         share = len(acceptance) / len(s["position"])
-        t += share
-        eta, weight = share / (t + OFFSET), share * t**-DECAY
-        mean_error = (1 - eta) * mean_error + eta * (self.target_acceptance - np.mean(acceptance))
-        log_step = shrinkage_point - np.sqrt(t) / REGULARISATION * mean_error
-        s["rule"] = np.array([shrinkage_point, mean_error, weight * log_step + (1 - weight) * log_average, t])
-        s["next_step_size"] = np.array(np.exp(log_step))
+        s["rule"] = self.rule.update(s["rule"], float(np.mean(acceptance)), share)
+        s["next_step_size"] = np.array(s["rule"][0])
 
     def _add(self, state: State, x: np.ndarray) -> None:
         """Add draws (t, chains, n) to the window's sums in z, row by row: sums do not depend on how it is cut."""

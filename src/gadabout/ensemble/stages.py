@@ -4,7 +4,6 @@ The progress of each is a dict of arrays: the handover, and the state of what is
 """
 
 import time
-from abc import abstractmethod
 from dataclasses import replace
 from typing import Any, Literal
 
@@ -149,15 +148,11 @@ class Ascend(AbstractHostStage):
 class AbstractRecording(AbstractHostStage):
     """A stage whose iterations are recorded."""
 
-    @abstractmethod
-    def warms_up(self) -> bool:
-        """Whether they are of warm-up."""
-
     def _recorded(self, context, drawn: Draws, done: int, total: int, began: float, name: str) -> int:
         """Iterations done with those that were drawn, which are kept."""
         made = len(drawn["lp"]) if drawn else 0
         if made:
-            context.keep(name, drawn, done, total, self.warms_up(), began)
+            context.keep(name, drawn, done, total, not self.draws, began)
         return done + made
 
 
@@ -170,9 +165,6 @@ class LearnGaussian(AbstractRecording):
     def statistics(self):
         return STATISTICS
 
-    def warms_up(self):
-        return True
-
     def _warmup(self, context) -> Warmup:
         return Warmup(context.density, context.settings.num_warmup // 2, float(self.target_acceptance))
 
@@ -180,11 +172,8 @@ class LearnGaussian(AbstractRecording):
         return {"state": self._warmup(context).init(handover.x, handover.coordinates, context.rng)}
 
     def length(self, context):
-        done = context.done if context.progress and "state" in context.progress else 0
-        return done if self._over(context) else self._warmup(context).length
-
-    def _over(self, context) -> bool:
-        return self._warmup(context).over(context.progress["state"])
+        warmup = self._warmup(context)
+        return context.done if warmup.over(context.progress["state"]) else warmup.length
 
     def advance(self, context, progress, done):
         began, warmup = time.perf_counter(), self._warmup(context)
@@ -231,9 +220,6 @@ class LearnNuts(AbstractRecording):
     def statistics(self):
         return STATISTICS | TREE
 
-    def warms_up(self):
-        return True
-
     def _learner(self, context) -> LearningNuts:
         return LearningNuts(context.density, iterations=context.settings.num_warmup // 2, halvings=HALVINGS)
 
@@ -278,9 +264,6 @@ class DrawChosen(AbstractRecording):
     @property
     def draws(self):
         return True
-
-    def warms_up(self):
-        return False
 
     def begin(self, context, handover):
         state = made_move(context.density, handover).init(handover.x, context.rng)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from gadabout.diagnostics import independence_efficiency, pareto_k
-from gadabout.diagnostics.summary import rhat_begun
+from gadabout.diagnostics.summary import rhat_as_judged
 from gadabout.ensemble.coordinates import Affine
 from gadabout.ensemble.move import State
 from gadabout.ensemble.split_hmc import squares
@@ -52,7 +52,7 @@ class Trial:
     @functools.cached_property
     def rhat(self) -> float:
         """The largest R-hat of all coordinates."""
-        return float(rhat_begun(np.moveaxis(self.draws, 0, 1))().max())
+        return float(rhat_as_judged(np.moveaxis(self.draws, 0, 1)).max())
 
     @property
     def flat(self) -> np.ndarray:

@@ -70,12 +70,12 @@ class DualAveraging:
         log_start = np.log(step_size)
         return np.array([step_size, min(np.log(10.0) + log_start, self.log_largest), 0.0, log_start, 0.0])
 
-    def update(self, memory: np.ndarray, acceptance: float) -> np.ndarray:
-        """The memory after an iteration in which chains accepted with this probability on average."""
+    def update(self, memory: np.ndarray, acceptance: float, share: float = 1.0) -> np.ndarray:
+        """The memory after an iteration in which chains, or this share of them, accepted so on average."""
         _, shrinkage_point, mean_error, log_average, t = memory
-        t += 1
-        share, weight = 1 / (t + OFFSET), t**-DECAY
-        mean_error = (1 - share) * mean_error + share * (self.target_acceptance - acceptance)
+        t += share
+        eta, weight = share / (t + OFFSET), share * t**-DECAY
+        mean_error = (1 - eta) * mean_error + eta * (self.target_acceptance - acceptance)
         log_step = min(shrinkage_point - np.sqrt(t) / REGULARISATION * mean_error, self.log_largest)
         log_average = weight * log_step + (1 - weight) * log_average
         return np.array([np.exp(log_step), shrinkage_point, mean_error, log_average, t])

@@ -11,7 +11,7 @@ from jaxtyping import Array, Float, PyTree
 
 from gadabout.density.host import HostDensity, Rows
 
-__all__ = ["HostDensity", "Rows", "host_values", "one_by_one", "unflattened"]
+__all__ = ["HostDensity", "Rows", "host_values", "unflattened"]
 
 
 def host_values(rows: Callable[[np.ndarray], np.ndarray], x: Float[Array, "*draws n"], size: int) -> Array:
@@ -30,18 +30,6 @@ def _flattened(rows: Callable[[np.ndarray], np.ndarray], size: int, x: Any) -> n
     new[1:] = np.any(flat[1:] != flat[:-1], 1)
     values = np.asarray(rows(flat[new]), x.dtype) if len(flat) else np.empty((0, size), x.dtype)
     return values[np.cumsum(new) - 1].reshape(*x.shape[:-1], size)
-
-
-def one_by_one(function: Callable[[np.ndarray], tuple[Any, Any]]) -> Rows:
-    """Rows by a function of one."""
-
-    def rows(x):
-        pairs = [function(row) for row in x]
-        return np.array([value for value, _ in pairs]), np.array(
-            [np.zeros(x.shape[1]) if g is None else g for _, g in pairs]
-        )
-
-    return rows
 
 
 def unflattened(like: PyTree) -> Callable[[np.ndarray], PyTree]:

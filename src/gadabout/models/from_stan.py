@@ -12,7 +12,7 @@ import numpy as np
 from gadabout.checks import check_one_of, shown
 from gadabout.density import InThreads
 from gadabout.models.base import AbstractForeign
-from gadabout.models.callback import HostDensity, host_values, one_by_one
+from gadabout.models.callback import HostDensity, host_values
 from gadabout.models.stan_engines import AbstractStan, engine
 from gadabout.target import Target
 
@@ -84,8 +84,8 @@ class StanModel(AbstractForeign):
         self._last: tuple[Any, Any] | None = None
         told = shapes | {likelihood[n]: shapes[n] for n in likelihood} | {n: np.shape(v) for n, v in observed.items()}
         super().__init__(name, _free(self, shapes), told, {}, {}, observed, (dims, coords))
-        rows = InThreads if engine.in_threads else one_by_one
-        self.density = HostDensity(rows(partial(_density, engine)), names=tuple(self._own))
+        rows = InThreads(partial(_density, engine), None if engine.in_threads else 1)
+        self.density = HostDensity(rows, names=tuple(self._own))
 
     @property
     def target(self):
