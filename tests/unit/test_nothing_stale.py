@@ -715,6 +715,7 @@ def test_only_samplers_with_functions_of_the_users_are_traced_anew():
     plain = [gad.gad_mala(), gad.nuts(), gad.hmc(), gad.mixture_walk(), gad.cycle(gad.rwm(), gad.mala())]
     assert not any(map(own, plain))
     assert all(own(make()) for make in OWN.values())
+    assert own("".join)  # built-in methods have no module
 
 
 # what is not the posterior
