@@ -1,4 +1,4 @@
-"""Other coordinates for the wild set, in which NUTS is sturdy: how its truth is made where draws cannot be exact."""
+"""Coordinates in which NUTS is sturdy, by target: how the truth is made where draws cannot be exact."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
@@ -8,6 +8,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from gadabout.model import Model
+from gadabout.targets.hierarchical import series_and_fields
+from gadabout.targets.modes import symmetric
 from gadabout.targets.wild import processes
 
 Position = Mapping[str, Any]
@@ -15,7 +17,7 @@ Way = Callable[[Position], tuple[dict[str, Any], Any]]
 
 
 class Sturdy(NamedTuple):
-    """A way to run NUTS on a model of the wild set.
+    """A way to run NUTS on a built-in model.
 
     Args:
         way: makes of the model's data a function from sturdy coordinates z, of the same names and shapes as the
@@ -25,6 +27,8 @@ class Sturdy(NamedTuple):
         acceptance: the target acceptances of the two runs that have to agree.
         metric: that of `nuts`.
         draws: of each chain and run.
+        copies: of (generator, draws (..., n)): the draws, each moved at random to one of the copies that a symmetric
+            density has of it. NUTS explores one copy of each.
     """
 
     way: Callable[[Mapping[str, Any]], Way] | None = None
@@ -32,6 +36,7 @@ class Sturdy(NamedTuple):
     acceptance: tuple[float, float] = (0.8, 0.95)
     metric: str = "dense"
     draws: int = 5_000
+    copies: Callable[[np.random.Generator, np.ndarray], np.ndarray] | None = None
 
     def model(self, model: Model) -> Model:
         """The model in sturdy coordinates."""
@@ -127,6 +132,113 @@ def _white_field(data) -> Way:
     return lambda z: ({"x": mean + root @ z["x"]}, 0.0)
 
 
+def _noncentred(**groups: tuple[str | None, str]) -> Callable[[Mapping[str, Any]], Way]:
+    """Effects in units of their scale around their mean: the variables of both by name, outer levels first."""
+
+    def way(data) -> Way:
+        def go(z):
+            x, log_jacobian = dict(z), 0.0
+            for name, (mean, log_scale) in groups.items():
+                centre = 0.0 if mean is None else x[mean]
+                centre = jnp.reshape(centre, (*jnp.shape(centre), *[1] * (z[name].ndim - jnp.ndim(centre))))
+                x[name] = centre + jnp.exp(z[log_scale]) * z[name]
+                log_jacobian += z[name].size * z[log_scale]
+            return x, log_jacobian
+
+        return go
+
+    return way
+
+
+def _centred_groups(data) -> Way:
+    def go(z):
+        return dict(z) | {"eta": (z["eta"] - z["mu"]) * jnp.exp(-z["log_tau"])}, -z["eta"].size * z["log_tau"]
+
+    return go
+
+
+def _studies(data) -> Way:
+    """Effects of studies in units of what is left of their spread when μ, τ and the outcome are known."""
+
+    def go(z):
+        precision, prior = 1 / data["se"] ** 2, jnp.exp(-2 * z["log_tau"])
+        sd = 1 / jnp.sqrt(precision + prior)
+        mean = (precision * data["y"] + prior * z["mu"]) * sd**2
+        return dict(z) | {"theta": mean + sd * z["theta"]}, jnp.sum(jnp.log(sd))
+
+    return go
+
+
+def _local_scales(data) -> Way:
+    def go(z):
+        log_sd = z["log_tau"] + z["log_lambda"]
+        return dict(z) | {"b": jnp.exp(log_sd) * z["b"]}, jnp.sum(log_sd)
+
+    return go
+
+
+def _innovations(data) -> Way:
+    def go(z):
+        steps = jnp.concatenate([z["x"][:1], jnp.exp(z["log_sigma_x"]) * z["x"][1:]])
+        return dict(z) | {"x": jnp.cumsum(steps)}, (z["x"].size - 1) * z["log_sigma_x"]
+
+    return go
+
+
+def _student_volatility(data) -> Way:
+    """As `_noncentred_volatility`, of φ on (0, 1)."""
+
+    def go(z):
+        phi = jax.nn.sigmoid(z["logit_phi"])
+        stationary = 1 / jnp.sqrt(1 - phi**2)
+
+        def step(away, innovation):
+            away = phi * away + innovation
+            return away, away
+
+        _, away = jax.lax.scan(step, jnp.zeros_like(phi), z["h"].at[0].multiply(stationary))
+        log_jacobian = z["h"].size * z["log_sigma"] + jnp.log(stationary)
+        return dict(z) | {"h": z["mu"] + jnp.exp(z["log_sigma"]) * away}, log_jacobian
+
+    return go
+
+
+def _white_values(data) -> Way:
+    def go(z):
+        root = series_and_fields.gp_root(z["log_rho"], z["log_alpha"], data["apart"])
+        return dict(z) | {"f": z["m"] + root @ z["f"]}, jnp.sum(jnp.log(jnp.diagonal(root)))
+
+    return go
+
+
+def _white_coefficients(data) -> Way:
+    def go(z):
+        log_sd = series_and_fields.gp_log_spread(z["log_rho"], z["log_alpha"], data["omega"])
+        return dict(z) | {"b": jnp.exp(log_sd) * z["b"]}, jnp.sum(log_sd)
+
+    return go
+
+
+def _in_order(data) -> Way:
+    """Means in order: the first, and the logarithms of the gaps."""
+
+    def go(z):
+        gaps = z["mu"][1:]
+        return dict(z) | {"mu": jnp.cumsum(jnp.concatenate([z["mu"][:1], jnp.exp(gaps)]))}, jnp.sum(gaps)
+
+    return go
+
+
+def _first_positive(data) -> Way:
+    """The first loading of each factor positive, by its logarithm."""
+
+    def go(z):
+        first = z["loadings"][:, 0]
+        return dict(z) | {"loadings": z["loadings"].at[:, 0].set(jnp.exp(first))}, jnp.sum(first)
+
+    return go
+
+
 STURDY = {
     "eight-schools-centred": Sturdy(_centred_schools, acceptance=(0.9, 0.98)),
     "eight-schools-noncentred": Sturdy(acceptance=(0.9, 0.98)),
@@ -151,5 +263,25 @@ STURDY = {
     "gp-hyperparameters": Sturdy(draws=2_000),
     "gp-poisson": Sturdy(acceptance=(0.95, 0.99)),
     "log-gaussian-cox": Sturdy(_white_field, {}, metric="diagonal", draws=750),
+    "groups-few-data": Sturdy(_noncentred(theta=("mu", "log_tau")), {}),
+    "groups-much-data": Sturdy(_centred_groups, {}),
+    "varying-slopes": Sturdy(_noncentred(a=("a_0", "log_sigma_a"), b=("b_0", "log_sigma_b")), {}),
+    "crossed-effects": Sturdy(_noncentred(s=(None, "log_sigma_s"), t=(None, "log_sigma_t")), {"mu": 3.0}),
+    "nested-effects": Sturdy(_noncentred(a=("mu", "log_sigma_a"), b=("a", "log_sigma_b")), {}),
+    "meta-analysis": Sturdy(_studies, {}),
+    "horseshoe-centred": Sturdy(_local_scales, {"log_tau": -1.0}, acceptance=(0.95, 0.99)),
+    "poisson-groups": Sturdy(_noncentred(a=("mu", "log_tau")), {}),
+    "bernoulli-groups": Sturdy(_noncentred(a=("mu", "log_tau")), {}),
+    "ordinal-groups": Sturdy(_noncentred(a=(None, "log_tau")), {}),
+    "item-response-centred": Sturdy(_noncentred(log_a=("mu_a", "log_sigma_a"), b=("mu_b", "log_sigma_b")), {}),
+    "bym2": Sturdy(centre={}, acceptance=(0.9, 0.98)),
+    "local-level": Sturdy(_innovations, {"log_sigma_x": -2.0}),
+    "volatility-student": Sturdy(_student_volatility, {"logit_phi": 2.0, "log_sigma": -1.0}),
+    "gp-latent": Sturdy(_white_values, {}),
+    "gp-hilbert": Sturdy(_white_coefficients, {}),
+    "mixture-labels": Sturdy(_in_order, {"mu": [-1.8, 0.9, 0.8], "log_sigma": -0.5}, copies=symmetric.exchange_labels),
+    "sign-flips": Sturdy(
+        _first_positive, {"loadings": [[0.0, -0.7, 0.9], [0.0, 1.0, -1.0]]}, copies=symmetric.flip_signs
+    ),
 }
 """By the name of a target; those that are not here have exact draws."""

@@ -1,8 +1,9 @@
-"""What the wild set's figures truly are: means, variances and quantiles with their standard errors, kept as JSON.
+"""True means, variances and quantiles of the built-in sets, with their standard errors, kept as JSON.
 
 From exact draws where there are any; else from two runs of `nuts()` in sturdy coordinates, at two target acceptances
 and with two seeds, which have to agree within 4 combined standard errors in every mean and variance (5 where there are
-more than 100 coordinates), and from which the figures then come together.
+more than 100 coordinates), and from which the figures then come together. Where a density is symmetric, runs explore
+one copy of it, and draws are spread over all copies once the runs have been compared.
 """
 
 import json
@@ -22,7 +23,8 @@ from gadabout.benchmarks.sturdy import STURDY
 from gadabout.diagnostics import rhat
 from gadabout.files import json_value, write_text
 from gadabout.model import Model
-from gadabout.targets import wild
+from gadabout.targets import sets
+from gadabout.targets.modes import islands, period
 from gadabout.targets.wild import geometry, regressions
 
 EXACT = {
@@ -31,6 +33,11 @@ EXACT = {
     "banana": geometry.banana_draws,
     "rotated-gaussian": geometry.rotated_gaussian_draws,
     "two-modes": geometry.two_modes_draws,
+    "two-islands-2": islands.two_islands_2_draws,
+    "two-islands-5": islands.two_islands_5_draws,
+    "two-islands-20": islands.two_islands_20_draws,
+    "ring-of-eight": islands.ring_of_eight_draws,
+    "period": period.period_draws,
 }
 HEAVY = ("funnel",)
 """judged by their quantiles, since the estimate of a variance has no use there"""
@@ -48,9 +55,7 @@ def truth(name: str, seed: int, draws: int | None = None) -> dict[str, Any]:
 
     Raises ValueError for an unknown name, RuntimeError where chains or runs disagree.
     """
-    if name not in wild.BUILDERS:
-        raise ValueError(f"target {name!r} is not one of the wild set: {', '.join(wild.BUILDERS)}")
-    model = wild.load(name)
+    model = sets.load(name)
     assert model.layout is not None
     document = {
         "target": name,
@@ -95,7 +100,10 @@ def _by_nuts(model: Model, seed: int, draws: int, quantiles: bool) -> tuple[Figu
             f"{model.name}: runs are {apart:.1f} standard errors apart (at most {bound}), R-hat {worst:.4f} (at most "
             "1.01); make more draws, or find sturdier coordinates"
         )
-    how = {"method": f"nuts({sturdy.metric!r}) in sturdy coordinates", "target_acceptances": sturdy.acceptance}
+    method = f"nuts({sturdy.metric!r}) in sturdy coordinates"
+    if sturdy.copies is not None:
+        x, method = sturdy.copies(np.random.default_rng(seed), x), f"{method}, spread over symmetric copies"
+    how = {"method": method, "target_acceptances": sturdy.acceptance}
     how |= {"num_chains": 2 * CHAINS, "num_draws": draws, "rhat_max": worst, "largest_difference": apart}
     return of_chains(x, quantiles), how
 
@@ -172,7 +180,7 @@ def flat(document: Mapping[str, Any], names: Sequence[str], keys: Sequence[str])
 
 def write(document: Mapping[str, Any], folder: Path | None = None) -> Path:
     """Keeps a truth as a small JSON file: eight digits, six beyond 200 coordinates, two of each error."""
-    path = (wild.TRUTH if folder is None else folder) / f"{document['target']}.json"
+    path = (sets.set_of(document["target"]).folder if folder is None else folder) / f"{document['target']}.json"
     many = sum(np.size(figures["mean"]) for figures in document["variables"].values()) > 200
     rounded = {
         name: {

@@ -1,4 +1,4 @@
-"""`sample()` with default arguments on the wild set: which posteriors come out right, flagged, or wrong without a word.
+"""`sample()` with default arguments on built-in sets: which posteriors come out right, flagged, or silently wrong.
 
 A coordinate is wrong where its mean or variance, or a quantile where tails are heavy, lies more than 5 combined
 standard errors from the truth, and a run is right where none is and R-hat of each is at most max(1.01, 1 + 3 ·
@@ -24,7 +24,7 @@ from gadabout.benchmarks.peers import MOST_ERRORS
 from gadabout.benchmarks.truth import Figures, differences, flat, of_chains
 from gadabout.findings import MOST_NAMED
 from gadabout.model import Model
-from gadabout.targets import wild
+from gadabout.targets import sets
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -38,12 +38,11 @@ def runs(targets: Sequence[str], seeds: Sequence[int], kept: Path | None = None)
 
     Raises ValueError for an unknown target, and where `kept` holds something else.
     """
-    unknown = [name for name in targets if name not in wild.BUILDERS]
-    if unknown:
-        raise ValueError(f"target {unknown[0]!r} is not one of the wild set: {', '.join(wild.BUILDERS)}")
+    for name in targets:
+        sets.set_of(name)
     before = Kept(kept)
     for name in targets:
-        load = cache(partial(wild.load, name))  # seeds share their programs
+        load = cache(partial(sets.load, name))  # seeds share their programs
         for seed in seeds:
             yield before.row({"target": name, "seed": seed}, lambda load=load, seed=seed: run(load(), seed))
 
@@ -124,7 +123,7 @@ def _truth(model: Model) -> tuple[Figures | None, Sequence[str]]:
     """What is known of a model, and by which figures it is to be judged."""
     assert model.layout is not None
     try:
-        document = wild.truth(model.name)
+        document = sets.truth(model.name)
     except FileNotFoundError:
         return None, ()
     keys = ("quantiles",) if document["judge"] == "quantiles" else ("mean", "variance")

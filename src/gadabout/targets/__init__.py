@@ -1,4 +1,4 @@
-"""Built-in target distributions, by name: the posteriors of the paper's experiments, and the wild set."""
+"""Built-in target distributions, by name: the posteriors of the paper's experiments, and three sets of others."""
 
 import difflib
 from contextlib import AbstractContextManager, nullcontext
@@ -7,21 +7,34 @@ from pathlib import Path
 import jax
 
 from gadabout.model import AbstractModel
-from gadabout.targets import gaussian, logistic, wild
+from gadabout.targets import gaussian, hierarchical, logistic, modes, sets, wild
 from gadabout.targets.data import DataError, data_folder, fetch
 from gadabout.targets.problem import Problem
 
-__all__ = ["DataError", "Problem", "available", "data_folder", "fetch", "load", "model", "precision", "wild"]
+__all__ = [
+    "DataError",
+    "Problem",
+    "available",
+    "data_folder",
+    "fetch",
+    "hierarchical",
+    "load",
+    "model",
+    "modes",
+    "precision",
+    "sets",
+    "wild",
+]
 
 
 def available() -> dict[str, str]:
-    """The names of the paper's targets, each with a description of one line. Reads no data. See `wild.available`."""
+    """The names of the paper's targets, each with a description of one line. Reads no data. See `sets.SETS`."""
     return gaussian.DESCRIPTIONS | logistic.DESCRIPTIONS
 
 
 def model(name: str, data_home: str | Path | None = None) -> AbstractModel:
-    """The built-in model called `name`, of the paper or of the wild set; raises as `load` does."""
-    return wild.load(name) if name in wild.BUILDERS else load(name, data_home)
+    """The built-in model called `name`, of the paper or of a set; raises as `load` does."""
+    return sets.load(name) if name in sets.NAMES else load(name, data_home)
 
 
 def precision(name: str) -> AbstractContextManager:
@@ -39,8 +52,10 @@ def load(name: str, data_home: str | Path | None = None) -> Problem:
         return gaussian.load(name)
     if name in logistic.DESCRIPTIONS:
         return logistic.load(name, data_home)
-    if name in wild.BUILDERS:
-        raise ValueError(f"target {name!r} is one of the wild set; name one of the paper's: {', '.join(available())}")
-    near = difflib.get_close_matches(name, [*available(), *wild.BUILDERS], n=3, cutoff=0.5)
+    for each, found in sets.SETS.items():
+        if name in found.builders:
+            paper = ", ".join(available())
+            raise ValueError(f"target {name!r} is one of the {each} set; name one of the paper's: {paper}")
+    near = difflib.get_close_matches(name, [*available(), *sets.NAMES], n=3, cutoff=0.5)
     hint = f"did you mean {' or '.join(near)}? " if near else ""
     raise ValueError(f"target {name!r} is not a built-in one; {hint}`gadabout list` shows them all")
