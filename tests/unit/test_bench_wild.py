@@ -1,4 +1,4 @@
-"""`gadabout bench wild`: what counts as right and as flagged, rows that are kept, and a small run."""
+"""`gadabout bench wild`: what counts as right and as flagged, which targets run, rows that are kept, a small run."""
 
 import json
 
@@ -11,6 +11,7 @@ from gadabout.benchmarks import wild as measured
 from gadabout.benchmarks.truth import of_independent
 from gadabout.cli.app import app
 from gadabout.findings import MOST_NAMED
+from gadabout.targets import sets
 
 RNG = np.random.default_rng(0)
 KNOWN = of_independent(RNG.standard_normal((100_000, 2)))
@@ -90,11 +91,39 @@ def test_the_command_keeps_its_rows_and_goes_on(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
+    ("arguments", "names"),
+    [
+        ([], sets.SETS["wild"].builders),
+        (["--set", "hierarchical"], sets.SETS["hierarchical"].builders),
+        (["--set", "modes"], sets.SETS["modes"].builders),
+        (["bym2", "funnel"], ["bym2", "funnel"]),
+    ],
+)
+def test_the_command_runs_a_set_or_names_of_any(arguments, names, monkeypatch):
+    row = {"outcome": "right", "off": 1.0, "rhat": 1.0, "ess": 50.0, "findings": [], "seconds": 1.0}
+    run = []
+    monkeypatch.setattr(measured, "runs", lambda names, *_: run.extend(names) or [row | {"target": names[0]}])
+    result = CliRunner().invoke(app, ["bench", "wild", *arguments])
+    assert result.exit_code == 0, result.output
+    assert run == list(names)
+
+
+def test_the_truth_of_any_set_is_found():
+    model = sets.load("two-islands-2")
+    known, keys = measured._truth(model)
+    assert known is not None
+    assert known["mean"].shape == (2,)
+    assert keys == ("mean", "variance")
+
+
+@pytest.mark.parametrize(
     ("arguments", "words"),
     [
         (["nowhere"], ["nowhere", "funnel"]),
         (["--seeds", "0"], ["--seeds", "at least 1"]),
         (["--seeds", "1,x"], ["'x'"]),
+        (["--set", "mode"], ["'mode'", "modes"]),
+        (["period", "--set", "modes"], ["--set", "whole set"]),
     ],
 )
 def test_refusals(arguments, words):

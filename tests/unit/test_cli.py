@@ -19,7 +19,7 @@ from gadabout.cli.app import app
 from gadabout.cli.progress import LiveProgress, _bars, duration
 from gadabout.cli.sampler_spec import parse_sampler
 from gadabout.cli.summary import summarise
-from gadabout.targets import available, wild
+from gadabout.targets import available, sets
 
 SHORT = ["--warmup", "200", "--draws", "200", "--chains", "2"]
 MALA = ["--sampler", "gad-mala"]
@@ -94,7 +94,7 @@ def test_list_has_one_line_for_each_target_and_sampler():
     result = run("list")
     assert result.exit_code == 0
     lines = [line.split(maxsplit=1) for line in result.stdout.splitlines() if line.startswith("  ")]
-    assert [line[0] for line in lines] == [*available(), *wild.BUILDERS, *PLANS, *RECIPES, *PYTHON_RECIPES]
+    assert [line[0] for line in lines] == [*available(), *sets.NAMES, *PLANS, *RECIPES, *PYTHON_RECIPES]
     assert all(len(line) == 2 for line in lines)
 
 

@@ -1,4 +1,4 @@
-"""How the wild set's truth is made: figures and their errors, runs that disagree, the file, the command."""
+"""How the truth of built-in sets is made: figures and their errors, runs that disagree, the file, the command."""
 
 import json
 
@@ -9,15 +9,15 @@ from typer.testing import CliRunner
 from gadabout.benchmarks import truth
 from gadabout.benchmarks.sturdy import STURDY
 from gadabout.cli.app import app
-from gadabout.targets import wild
+from gadabout.targets import sets, wild
 
 RNG = np.random.default_rng(0)
 
 
 def test_every_target_has_a_way_to_its_truth():
-    assert set(wild.BUILDERS) == set(STURDY) | set(truth.EXACT)
+    assert set(sets.NAMES) == set(STURDY) | set(truth.EXACT)
     assert not set(STURDY) & set(truth.EXACT)
-    assert set(truth.HEAVY) <= set(wild.BUILDERS)
+    assert set(truth.HEAVY) <= set(sets.NAMES)
 
 
 @pytest.mark.parametrize("chains", [False, True])
@@ -46,6 +46,25 @@ def test_runs_that_disagree_are_refused(monkeypatch):
         truth.truth("ark", 0)
 
 
+def test_draws_are_spread_over_symmetric_copies(monkeypatch):
+    """Of three labels, drawn in one order, each has the mean of all three, and the variance between them."""
+    centres = np.array([-2.0, 0.0, 5.0, 0.3, 0.2, 0.1, -0.5])
+    draws = lambda model, sampled, acceptance, seed, draws: RNG.normal(centres, 0.1, (8, 2_000, 7))
+    monkeypatch.setattr(truth, "_run", draws)
+    document = truth.truth("mixture-labels", 0)
+    assert document["method"].endswith("spread over symmetric copies")
+    np.testing.assert_allclose(document["variables"]["mu"]["mean"], 1.0, atol=0.1)
+    np.testing.assert_allclose(document["variables"]["mu"]["variance"], 26 / 3 + 0.01, rtol=0.05)
+    np.testing.assert_allclose(document["variables"]["log_sigma"]["mean"], -0.5, atol=0.01)
+
+
+def test_a_truth_goes_into_the_folder_of_its_set(tmp_path, monkeypatch):
+    monkeypatch.setitem(sets.SETS, "modes", sets.SETS["modes"]._replace(folder=tmp_path / "truth"))
+    path = truth.write(truth.truth("two-islands-2", 0, 1_000))
+    assert path == tmp_path / "truth" / "two-islands-2.json"
+    assert sets.truth("two-islands-2")["judge"] == "moments"
+
+
 def test_a_truth_is_kept_and_read(tmp_path, monkeypatch):
     result = CliRunner().invoke(
         app, ["bench", "truth", "funnel", "banana", "--draws", "1000", "--folder", str(tmp_path)]
@@ -64,4 +83,4 @@ def test_a_truth_is_kept_and_read(tmp_path, monkeypatch):
 def test_an_unknown_name():
     result = CliRunner().invoke(app, ["bench", "truth", "neal"])
     assert result.exit_code == 2
-    assert "'neal' is not one of the wild set" in result.stderr
+    assert "'neal' is in none of the sets" in result.stderr

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.scipy.linalg import solve_triangular
 
 from gadabout.model import Model
 from gadabout.targets.hierarchical import series_and_fields
@@ -177,10 +178,25 @@ def _local_scales(data) -> Way:
     return go
 
 
-def _innovations(data) -> Way:
+def _smoothed(data) -> Way:
+    """States by independent normals given scales and outcomes: forward filtering, backward sampling."""
+
     def go(z):
-        steps = jnp.concatenate([z["x"][:1], jnp.exp(z["log_sigma_x"]) * z["x"][1:]])
-        return dict(z) | {"x": jnp.cumsum(steps)}, (z["x"].size - 1) * z["log_sigma_x"]
+        q, r = jnp.exp(-2 * z["log_sigma_x"]), jnp.exp(-2 * z["log_sigma"])
+        diagonal = jnp.full_like(z["x"], r + 2 * q).at[0].set(r + q + 1 / 25).at[-1].set(r + q)
+
+        def forward(last, row):
+            precision, shift = row[0] - q**2 / last[0], row[1] + q * last[1] / last[0]
+            return (precision, shift), (precision, shift)
+
+        def backward(after, row):
+            x = (row[1] + q * after) / row[0] + row[2] / jnp.sqrt(row[0])
+            return x, x
+
+        first = (jnp.full_like(q, jnp.inf), jnp.zeros_like(q))
+        _, (precisions, shifts) = jax.lax.scan(forward, first, (diagonal, r * data["y"]))
+        _, x = jax.lax.scan(backward, jnp.zeros_like(q), (precisions, shifts, z["x"]), reverse=True)
+        return dict(z) | {"x": x}, -0.5 * jnp.sum(jnp.log(precisions))
 
     return go
 
@@ -204,9 +220,16 @@ def _student_volatility(data) -> Way:
 
 
 def _white_values(data) -> Way:
+    """Latent values by independent normals given scales, length and outcomes."""
+
     def go(z):
         root = series_and_fields.gp_root(z["log_rho"], z["log_alpha"], data["apart"])
-        return dict(z) | {"f": z["m"] + root @ z["f"]}, jnp.sum(jnp.log(jnp.diagonal(root)))
+        precise = jnp.exp(-2 * z["log_sigma"])
+        lower = jnp.linalg.cholesky(jnp.eye(len(root)) + precise * root.T @ root)
+        half = solve_triangular(lower, precise * root.T @ (data["y"] - z["m"]), lower=True)
+        white = solve_triangular(lower, half + z["f"], trans=1, lower=True)
+        diagonals = jnp.log(jnp.diagonal(root)) - jnp.log(jnp.diagonal(lower))
+        return dict(z) | {"f": z["m"] + root @ white}, jnp.sum(diagonals)
 
     return go
 
@@ -263,22 +286,24 @@ STURDY = {
     "gp-hyperparameters": Sturdy(draws=2_000),
     "gp-poisson": Sturdy(acceptance=(0.95, 0.99)),
     "log-gaussian-cox": Sturdy(_white_field, {}, metric="diagonal", draws=750),
-    "groups-few-data": Sturdy(_noncentred(theta=("mu", "log_tau")), {}),
+    "groups-few-data": Sturdy(_noncentred(theta=("mu", "log_tau")), {}, draws=10_000),
     "groups-much-data": Sturdy(_centred_groups, {}),
-    "varying-slopes": Sturdy(_noncentred(a=("a_0", "log_sigma_a"), b=("b_0", "log_sigma_b")), {}),
-    "crossed-effects": Sturdy(_noncentred(s=(None, "log_sigma_s"), t=(None, "log_sigma_t")), {"mu": 3.0}),
-    "nested-effects": Sturdy(_noncentred(a=("mu", "log_sigma_a"), b=("a", "log_sigma_b")), {}),
-    "meta-analysis": Sturdy(_studies, {}),
-    "horseshoe-centred": Sturdy(_local_scales, {"log_tau": -1.0}, acceptance=(0.95, 0.99)),
+    "varying-slopes": Sturdy(_noncentred(a=("a_0", "log_sigma_a"), b=("b_0", "log_sigma_b")), {}, draws=15_000),
+    "crossed-effects": Sturdy(_noncentred(s=(None, "log_sigma_s"), t=(None, "log_sigma_t")), {"mu": 3.0}, draws=10_000),
+    "nested-effects": Sturdy(_noncentred(a=("mu", "log_sigma_a"), b=("a", "log_sigma_b")), {}, draws=15_000),
+    "meta-analysis": Sturdy(_studies, {}, draws=10_000),
+    "horseshoe-centred": Sturdy(_local_scales, {"log_tau": -1.0}, acceptance=(0.95, 0.99), draws=10_000),
     "poisson-groups": Sturdy(_noncentred(a=("mu", "log_tau")), {}),
-    "bernoulli-groups": Sturdy(_noncentred(a=("mu", "log_tau")), {}),
+    "bernoulli-groups": Sturdy(_noncentred(a=("mu", "log_tau")), {}, draws=10_000),
     "ordinal-groups": Sturdy(_noncentred(a=(None, "log_tau")), {}),
     "item-response-centred": Sturdy(_noncentred(log_a=("mu_a", "log_sigma_a"), b=("mu_b", "log_sigma_b")), {}),
-    "bym2": Sturdy(centre={}, acceptance=(0.9, 0.98)),
-    "local-level": Sturdy(_innovations, {"log_sigma_x": -2.0}),
-    "volatility-student": Sturdy(_student_volatility, {"logit_phi": 2.0, "log_sigma": -1.0}),
-    "gp-latent": Sturdy(_white_values, {}),
-    "gp-hilbert": Sturdy(_white_coefficients, {}),
+    "bym2": Sturdy(centre={}, acceptance=(0.9, 0.98), draws=10_000),
+    "local-level": Sturdy(_smoothed, {"log_sigma_x": -2.0}),
+    "volatility-student": Sturdy(
+        _student_volatility, {"logit_phi": 2.0, "log_sigma": -1.0}, (0.95, 0.98), draws=15_000
+    ),
+    "gp-latent": Sturdy(_white_values, {}, draws=2_500),
+    "gp-hilbert": Sturdy(_white_coefficients, {}, (0.95, 0.99), draws=10_000),
     "mixture-labels": Sturdy(_in_order, {"mu": [-1.8, 0.9, 0.8], "log_sigma": -0.5}, copies=symmetric.exchange_labels),
     "sign-flips": Sturdy(
         _first_positive, {"loadings": [[0.0, -0.7, 0.9], [0.0, 1.0, -1.0]]}, copies=symmetric.flip_signs

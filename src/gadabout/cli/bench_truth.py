@@ -1,4 +1,4 @@
-"""`gadabout bench truth`: what the figures of the wild set truly are."""
+"""`gadabout bench truth`: the true figures of the built-in sets."""
 
 from pathlib import Path
 from typing import Annotated, Any
@@ -12,7 +12,7 @@ from gadabout.cli.measurements import in_float64, show_table
 
 def truth(
     targets: Annotated[
-        list[str], typer.Argument(metavar="TARGET…", help="Names of the wild set, see `gadabout list`; `all` for all.")
+        list[str], typer.Argument(metavar="TARGET…", help="Names of any set, see `gadabout list`; `all` for all.")
     ],
     seed: Annotated[int, typer.Option(parser=whole("--seed", 0, 2**31), metavar="N", help="Seed.")] = 0,
     draws: Annotated[
@@ -28,15 +28,15 @@ def truth(
         Path | None, typer.Option(metavar="DIR", help="Where the files go.", show_default="the package")
     ] = None,
 ) -> None:
-    """True means, variances and quantiles of the wild set, from exact draws or two long NUTS runs that agree."""
+    """True means, variances and quantiles of built-in targets, from exact draws or two long NUTS runs that agree."""
     in_float64(None)
     from gadabout.benchmarks.truth import truth as measure
     from gadabout.benchmarks.truth import write
     from gadabout.cli.progress import working
-    from gadabout.targets import wild
+    from gadabout.targets.sets import NAMES
 
     rows, failed = [], []
-    for name in wild.BUILDERS if targets == ["all"] else targets:
+    for name in NAMES if targets == ["all"] else targets:
         try:
             with working(f"truth of {name}", True):
                 document = measure(name, seed, draws)

@@ -1,4 +1,4 @@
-"""`gadabout bench wild`: the default on the wild set, right or flagged."""
+"""`gadabout bench wild`: the default on a built-in set, right or flagged."""
 
 from typing import Annotated, Any
 
@@ -6,32 +6,42 @@ import typer
 
 from gadabout.cli.counts import whole
 from gadabout.cli.destinations import RowsFile, check_file
-from gadabout.cli.errors import CliError
+from gadabout.cli.errors import CliError, did_you_mean
 from gadabout.cli.measurements import in_float64, show_table
 
 
 def wild(
     targets: Annotated[
-        list[str] | None, typer.Argument(metavar="[TARGET]…", help="Names of the wild set; all 24 if none.")
+        list[str] | None,
+        typer.Argument(metavar="[TARGET]…", help="Names of any set, see `gadabout list`; a whole set if none."),
+    ] = None,
+    set_name: Annotated[
+        str | None,
+        typer.Option("--set", metavar="NAME", help="wild, hierarchical or modes.", show_default="wild"),
     ] = None,
     seeds: Annotated[str, typer.Option(metavar="K|A,B,…", help="How many seeds from 0 on, or which.")] = "3",
     json_file: RowsFile = None,
 ) -> None:
-    """The default on the wild set: right by its truth, flagged, or wrong without a word.
+    """The default on a built-in set: right by its truth, flagged, or wrong without a word.
 
     Right is within 5 combined standard errors of the truth in every coordinate, with R-hat of at most max(1.01, 1 + 3 ·
     chains/ESS). Flagged is what is not, where findings name every coordinate that is wrong.
     """
     if json_file is not None:
         check_file("--json", json_file)
+    if targets and set_name is not None:
+        raise CliError("--set runs a whole set; leave it out, or name no targets")
     numbers = _seeds(seeds)
     in_float64(None)
     from gadabout.benchmarks.wild import runs, summary
     from gadabout.cli.progress import working
-    from gadabout.targets.wild import BUILDERS
+    from gadabout.targets.sets import SETS
 
+    chosen = SETS.get(set_name or "wild")
+    if chosen is None:
+        raise CliError(f"--set: there is no set {set_name!r}; {did_you_mean(set_name or '', SETS)}")
     rows = []
-    for name in targets or BUILDERS:
+    for name in targets or chosen.builders:
         try:
             with working(f"the default on {name}", True):
                 rows += runs([name], numbers, json_file)

@@ -19,12 +19,16 @@ def list_names(
 ) -> None:
     """List targets and samplers, one line each; of one sampler its settings, their defaults and their meaning."""
     from gadabout.algorithms import PLANS, PYTHON_RECIPES, RECIPES
-    from gadabout.targets import available, wild
+    from gadabout.targets import available
+    from gadabout.targets.sets import SETS
 
-    targets, recipes = available() | wild.available(), PLANS | RECIPES | PYTHON_RECIPES
+    targets, recipes = available(), PLANS | RECIPES | PYTHON_RECIPES
+    for each in SETS.values():
+        targets |= each.available()
     if name is None:
         _list("targets", available())
-        _list("targets: everyday posteriors and awkward shapes", wild.available())
+        for each in SETS.values():
+            _list(f"targets: {each.heading}", each.available())
         _list("samplers", {each: _head(recipe) for each, recipe in (PLANS | RECIPES).items()})
         of_objects = {each: _head(recipe) for each, recipe in PYTHON_RECIPES.items()}
         _list("samplers made of your own objects, in Python", of_objects)

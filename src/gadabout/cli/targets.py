@@ -37,9 +37,10 @@ def resolve(
 
 
 def _built_in(name: str, data_home: Path | None) -> AbstractModel:
-    from gadabout.targets import DataError, available, data_folder, model, wild
+    from gadabout.targets import DataError, available, data_folder, model
+    from gadabout.targets.sets import NAMES
 
-    known = [*available(), *wild.BUILDERS]
+    known = [*available(), *NAMES]
     if name not in known:
         remedy = did_you_mean(name, known)
         raise CliError(f"TARGET: no target is called {name!r}; {remedy} (a log density of yours is file.py:function)")
