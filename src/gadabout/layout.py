@@ -63,6 +63,17 @@ class Layout(eqx.Module):
         marked = lambda name, shape: name in self.reshaped or changed(name, shape)
         return tuple(name + UNCONSTRAINED if marked(name, shape) else name for name, shape in pairs)
 
+    @property
+    def labels(self) -> list[str]:
+        """The name of each coordinate of the flat vector: `mu`, `theta[3]`, `log tau` of a positive tau."""
+        labels = []
+        for name, shape in zip(self.names, self.shapes, strict=True):
+            transform = type(self.transforms[name]).__name__ if name in self.transforms else ""
+            kind = {"": "", "IdentityTransform": "", "ExpTransform": "log "}.get(transform, "unconstrained ")
+            indices = [f"[{','.join(map(str, index))}]" if index else "" for index in np.ndindex(*shape)]
+            labels += [f"{kind}{name}{index}" for index in indices]
+        return labels
+
     def split(self, flat: Any) -> dict[str, Any]:
         """An array (..., n), of JAX or NumPy, as one array (..., *shape) for each leaf, whole numbers as such.
 

@@ -19,6 +19,7 @@ def default(
     factor: Factor = "auto",
     *,
     move: Literal["auto", "nuts", "split-hmc", "independence"] = "auto",
+    coordinates: Literal["auto", "affine"] = "auto",
     target_acceptance: float = 0.8,
 ) -> Plan:
     """Starts anywhere, learns in a few dozen iterations from all chains together, and chooses how to draw.
@@ -35,6 +36,8 @@ def default(
         factor: "dense" fits a covariance, "diagonal" standard deviations; "auto" the first up to 300 coordinates,
             and up to 2,000 where a gradient takes as many operations as the covariance has entries.
         move: what makes the draws, if it is not to be chosen by the pilot run.
+        coordinates: "auto" unfolds what a Gaussian cannot follow, scales that depend on other coordinates as in a
+            funnel (`ensemble.unfolding`), where that pays; "affine" does not.
         target_acceptance: that of a whole trajectory of split HMC, in (0, 1).
 
     Raises:
@@ -43,12 +46,13 @@ def default(
     named = NAMED[check_one_of("move", move, tuple(NAMED))]
     goal = float(probability("target_acceptance", target_acceptance))
     check_one_of("factor", factor, ("auto", "dense", "diagonal"))
+    unfold = check_one_of("coordinates", coordinates, ("auto", "affine")) == "auto"
     chosen = None if named is None else str(named)
     stages = (
         SearchStarts(),
-        Ascend(factor),
+        Ascend(factor, named is None),
         LearnGaussian(goal),
-        ChooseMove(chosen, goal),
+        ChooseMove(chosen, goal, unfold),
         LearnNuts(),
         DrawChosen(goal),
     )

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 AXES = ("coordinate", "other_coordinate")
 """the dimensions of what has a row, or a row and a column, for each coordinate"""
+COUNTING = {"mean": (0,), "factor": (0, 1), "tails": (1,), "component_means": (1,), "component_factors": (1, 2)}
+"""the axes that count coordinates, of what the default learns"""
 
 
 def learned_by_name(engine: Engine, model: AbstractModel) -> "xr.Dataset":
@@ -55,9 +57,8 @@ def _of_arrays(theta: Mapping[str, np.ndarray], names: list[str]) -> "xr.Dataset
     variables = {}
     for name, values in theta.items():
         counted, axes = iter(AXES), []
-        for i, size in enumerate(np.shape(values)):
-            counts = size == len(names) and (name != "weights") and (name != "tails" or i == 1)
-            axes.append(next(counted) if counts else f"{name}_dim_{i}")
+        for i in range(np.ndim(values)):
+            axes.append(next(counted) if i in COUNTING.get(name, ()) else f"{name}_dim_{i}")
         variables[name] = (axes, np.asarray(values))
     used = {axis for axes, _ in variables.values() for axis in axes}
     return xr.Dataset(variables, {axis: names for axis in AXES if axis in used})

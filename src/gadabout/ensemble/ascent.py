@@ -10,7 +10,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from gadabout.ensemble.coordinates import Affine
+from gadabout.ensemble.coordinates import Coordinates
 from gadabout.ensemble.gaussian import curvature, curved, of_paths, precision_of
 
 MEMORY = 8
@@ -55,7 +55,7 @@ class Ascent(NamedTuple):
     """
 
     positions: np.ndarray
-    coordinates: Affine
+    coordinates: Coordinates
     distinct: int
     apart: bool
     outside: np.ndarray
@@ -66,7 +66,7 @@ class Whitened:
     """A density of the coordinates z, without their Jacobian, for `ascend`."""
 
     density: Any
-    coordinates: Affine
+    coordinates: Coordinates
 
     def value_and_grad(self, z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """log π(x(z)), of shape (m,), and its gradients with respect to z, of shape (m, n)."""
@@ -75,7 +75,7 @@ class Whitened:
 
 @np.errstate(all="ignore")
 def ascend(
-    density: Any, positions: np.ndarray, most_turns: int = MOST_TURNS, behind: int = 0, known: bool = False
+    density: Any, positions: np.ndarray, most_turns: int = MOST_TURNS, behind: int = 0, known: bool = False, near: float = 1.0
 ) -> Paths:
     """The ascents of chains from positions (chains, n), one batch of evaluations a turn, of those that have not ended.
 
@@ -89,6 +89,7 @@ def ascend(
         positions: where chains start.
         most_turns: evaluations after the first.
         behind: ascents that are left where they are once no more than so many have not ended.
+        near: the share of n that the form has to come down to, less than 1 for a mode itself.
         known: whether H is near the identity, so that only what differs is taken from steps.
     """
     chains, n = positions.shape
@@ -122,7 +123,7 @@ def ascend(
         size[c] = np.where(bends | failed, 1.0, np.where(climbed, 2.0, SHRINK) * t)
         given_up[c] += failed
         form = _dot(grad[c], newton)
-        arrived[c] = bends & (((pairs[c].sum(1) >= min(3, n)) & (form <= n)) | (form <= 1e-3 * n))
+        arrived[c] = bends & (((pairs[c].sum(1) >= min(3, n)) & (form <= near * n)) | (form <= 1e-3 * n))
     return Paths(Points(x, value, grad), path_x, path_grad, arrived)
 
 
@@ -176,12 +177,12 @@ def climb_to_typical_set(
         form = np.sum((here.grad @ factor) ** 2, 1)
         outside = (low_here | (form > n + 2 * room_below(n))) & beneath_tangents(here)
         if outside.any():
-            x, outside = _gone_on(density, Affine(np.mean(x, 0), factor), x, outside, form, most_turns)
-    return Ascent(x, Affine(np.mean(x, 0), factor), int(np.sum(~hopeless)), apart, outside)
+            x, outside = _gone_on(density, Coordinates(np.mean(x, 0), factor), x, outside, form, most_turns)
+    return Ascent(x, Coordinates(np.mean(x, 0), factor), int(np.sum(~hopeless)), apart, outside)
 
 
 def _gone_on(
-    density: Any, coordinates: Affine, x: np.ndarray, outside: np.ndarray, form: np.ndarray, most_turns: int
+    density: Any, coordinates: Coordinates, x: np.ndarray, outside: np.ndarray, form: np.ndarray, most_turns: int
 ) -> tuple[np.ndarray, np.ndarray]:
     """Positions, with those that were outside where they come nearer, and which are outside still."""
     ends = ascend(Whitened(density, coordinates), coordinates.z(x[outside]), most_turns, known=True).ends

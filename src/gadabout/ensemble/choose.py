@@ -23,6 +23,9 @@ LEAST_EFFICIENCY = 0.05
 """of an independence proposal: with less, chains stay where they are for long"""
 FINE_EFFICIENCY = 0.45
 """with less, or a k̂ that is not fine, split HMC comes four times as often: chains stay where few would free them"""
+LITTLE, WAITING = 0.015, 1.5
+"""draws that a gradient is worth, with which NUTS is tried as well, and how much less one of NUTS counts for"""
+MOST_REPEATS = 8
 OPTIMISM = 2.0
 """times as many independent draws may be promised as are made: places that a chain leaves seldom are seldom visited"""
 GRADIENT, VALUE, TURN = 1.0, 0.5, 0.5
@@ -42,6 +45,7 @@ class Move(StrEnum):
     INDEPENDENCE = "independence"
     INDEPENDENCE_DIAGONAL = "independence-diagonal"
     INDEPENDENCE_OFTEN = "independence-often"
+    MIXTURE = "mixture"
 
 
 WORDS = {
@@ -51,6 +55,7 @@ WORDS = {
     Move.INDEPENDENCE: "independence proposals",
     Move.INDEPENDENCE_DIAGONAL: "independence proposals",
     Move.INDEPENDENCE_OFTEN: "independence proposals with more split HMC between them",
+    Move.MIXTURE: "proposals from a mixture",
 }
 
 
@@ -73,13 +78,44 @@ def wanted(evidence: Mapping[str, Any], shape: tuple[int, ...], most: tuple[int,
     return max(min(made, most[0] - made), 0)
 
 
+def far_from_gaussian(evidence: Mapping[str, Any]) -> bool:
+    """Whether the Gaussian fits so badly that other coordinates may pay."""
+    return bool(evidence["doubt"]) or evidence.get("independence_efficiency", 0.0) < FINE_EFFICIENCY
+
+
 def largest_pareto_k(evidence: Mapping[str, Any]) -> float:
     """From which k̂ on independence proposals are not taken: with standard deviations alone no cycle is shorter."""
     return FINE_PARETO_K if evidence.get("diagonal") else LARGEST_PARETO_K
 
 
+def open_question(evidence: Mapping[str, Any]) -> bool:
+    """Whether moves are tried: where the Gaussian fits badly, and split HMC is not out of the question."""
+    return far_from_gaussian(evidence) and not serious(evidence)
+
+
+def serious(evidence: Mapping[str, Any]) -> bool:
+    """Whether there is doubt for more than trajectories that diverge: chains stand still, lag behind, or disagree."""
+    return any("diverge" not in reason for reason in evidence["doubt"])
+
+
+def covered(evidence: Mapping[str, Any]) -> bool:
+    """Whether independence proposals may be tried. A trial is too short to show places that they reach seldom."""
+    largest = FINE_PARETO_K if evidence["doubt"] else largest_pareto_k(evidence)
+    return evidence.get("pareto_k", 1.0) < largest and evidence["independence_efficiency"] > LEAST_EFFICIENCY
+
+
+def repeats(move: Move, evidence: Mapping[str, Any]) -> int:
+    """Trajectories of split HMC for a draw: as many as make a tenth of an independent one, `MOST_REPEATS` at most."""
+    if move is not Move.SPLIT_HMC or "share" not in evidence:
+        return 1
+    return int(np.clip(np.ceil(0.1 / max(evidence["share"], 1e-3)), 1, MOST_REPEATS))
+
+
 def decide(evidence: Mapping[str, Any]) -> Move:
     """The move that the evidence speaks for: NUTS, split HMC or independence proposals (see `one_of_kind`)."""
+    if "worth" in evidence:
+        worth = {name: each for name, each in evidence["worth"].items() if not evidence["doubt"] or name != "split-hmc"}
+        return Move(max(worth, key=lambda name: worth[name], default="nuts"))
     if evidence["doubt"]:
         return Move.NUTS
     independent = evidence.get("independence_efficiency", 0.0)
@@ -106,6 +142,9 @@ def why(evidence: Mapping[str, Any]) -> str:
     chosen = WORDS[Move(evidence["move"])]
     if evidence["named"]:
         return f"{chosen}, as named"
+    if "modes" in evidence and evidence["move"] == Move.MIXTURE:
+        share = f"a proposal is worth {evidence['mixture_efficiency']:.2f} draws"
+        return f"{chosen} of {len(evidence['modes'])}, since there are several modes: {share}"
     if evidence["doubt"]:
         return f"{chosen}, because with split HMC {' and '.join(evidence['doubt'])}"
     local = f"a move of split HMC is worth {evidence['efficiency']:.2f} draws, in {evidence['gradients']:.1f} gradients"

@@ -2,12 +2,22 @@ r"""Strides of leapfrogs in as many parts as their energy asks for (WALNUTS; Bou
 
 A stride is `STRIDE` leapfrogs of size ε, or each of them in $2^\ell$ parts. The range r of the energy along it gives
 the probability $c(r)$ with which level ℓ + 1 is tried (`refinement_probability`), so that level ℓ is taken with
-$$P_\ell = (1 - c(r_\ell)) \prod_{j < \ell} c(r_j).$$
+$$P_\ell = (1 - c_\ell) \prod_{j < \ell} c_j, \quad c_j = c(r_j).$$
 From a stride's end with the momentum turned, level ℓ retraces the same states, but levels j < ℓ have other ranges
 $r'_j$. They are tried as well, to compute $P'_\ell$: the trajectory's states are then drawn with weights $e^{-H}$ times
 $P'_\ell / P_\ell$ for each stride between the start and them (`log_odds`). A stride with $P'_\ell = 0$ cannot be
 retraced, and the trajectory ends before it, as before a divergence. Strides of one leapfrog would do so often where the
 energy oscillates along a trajectory.
+
+Where the density jumps, or log π is rounded, the energy's error does not fall with the step, and halving is given up.
+An attempt breaks off where its range reaches `LARGE`. If the largest change of energy in one part has stayed within a
+factor of `RATIO` for `FLAT_LEVELS` halvings in a row (on a smooth density it falls by about 8 in each), the attempt
+goes on to its end and is taken: $c_\ell = 0$. So $c_\ell$ depends on the attempts of levels 0 to ℓ, all made from the
+stride's start. $P'_\ell$ follows by the same rule from attempts that are all made from its end; one of level ℓ itself
+is among them if that breaks off, and if halving is given up there at a lower level, or not at ℓ, then $P'_\ell = 0$.
+P and P' are thus the probabilities of the same stride in either direction, which is all that invariance asks for. An
+attempt that was to be taken and meets an energy that is not finite, or any that meets one after `BORDER_PARTS` parts,
+ends the trajectory as a divergence.
 
 Each chain is at its own part of its own attempt; `advance_part` moves all of them by one gradient.
 """
@@ -21,11 +31,32 @@ SMALL, LARGE = 0.5, 1.5
 """ranges of the energy along a stride, in nats: up to the first no more parts are tried, from the second always"""
 STRIDE = 2
 """leapfrogs of size ε"""
+RATIO, FLAT_LEVELS = 2.0, 2
+"""of the largest change of energy in a part to that of the level before, up or down, and for how many halvings in a row;
+after one, halving is given up in bends of smooth densities as well where steps are much too long"""
+BORDER_PARTS = 64
+"""made before an energy that is not finite, which is then taken for a border that shorter steps meet as well"""
+JUMP = 1000.0
+"""change of the energy along a stride, up or down, in nats, beyond which the trajectory ends as a divergence: were it
+counted from the trajectory's start, as in plain NUTS, a jump of 1000 nats would be crossed from some starts only"""
 
 
-def refinement_probability(spread: np.ndarray) -> np.ndarray:
-    """The probability that a stride is tried with more parts, by the range of its energy; 1 where that is NaN."""
-    return np.where(spread < LARGE, np.maximum(spread - SMALL, 0.0) / (LARGE - SMALL), 1.0)
+def refinement_probability(spread: np.ndarray, flat: np.ndarray) -> np.ndarray:
+    """The probability that a stride is tried with more parts, by the range of its energy and by `flatness`.
+
+    It is 1 where the range is infinite or NaN.
+    """
+    by_range = np.where(spread < LARGE, np.maximum(spread - SMALL, 0.0) / (LARGE - SMALL), 1.0)
+    return np.where((flat >= FLAT_LEVELS) & (spread < np.inf), 0.0, by_range)
+
+
+def flatness(flat: np.ndarray, largest: np.ndarray, coarser: np.ndarray) -> np.ndarray:
+    """The number of halvings in a row, `flat` before the last, that left the largest change of energy as it was.
+
+    It is 0 where one of the two changes is NaN, or both are infinite.
+    """
+    ratio = largest / coarser
+    return np.where((ratio > 1 / RATIO) & (ratio < RATIO), flat + 1, 0)
 
 
 def log_odds(forth: np.ndarray, back: np.ndarray) -> np.ndarray:
@@ -37,29 +68,41 @@ def no_strides(phases: np.ndarray) -> State:
     """Memory for strides from phases (chains, width), before any begins.
 
     An attempt goes from `origin` with energy `origin_energy`: `made` parts of level `level`, in which the energy was
-    between `low` and `high`. Once a stride is `found`, of level `enough`, its `end` is the origin of the way back, with
-    the momentum turned. `forth` and `back` are the probabilities of the levels passed on either way, and the uniform
+    between `low` and `high`, is `last` now, and changed by `largest` at most in one part, by `coarser` in the attempt
+    before; `flat` as in `flatness`. It goes on to its end where halving is `given_up`. Once a stride is `found`, of
+    level `enough`, range `range` and largest change `finest`, its `end` is the origin of the way back, with the
+    momentum turned. `forth` and `back` are the probabilities of the levels passed on either way, and the uniform
     `coin`, one a stride, decides on levels.
+
+    `acceptance` is the sum over a trajectory's strides of the probabilities of accepting their attempts of level 0,
+    `unhalved` that of the present one. The `futile` strides are not in it, of which no level was better than level 0: a
+    shorter ε would not be, either. A trajectory is `discontinuous` where a stride of a range of at least `LARGE` was
+    taken.
     """
     chains = len(phases)
-    floats = ("origin_energy", "low", "high", "forth", "back", "coin")
-    state = {name: np.zeros(chains) for name in floats} | {name: np.zeros(chains, int) for name in ("made", "level")}
-    return state | {
-        "enough": np.zeros(chains, int),
-        "found": np.zeros(chains, bool),
-        "origin": phases.copy(),
-        "end": phases.copy(),
-    }
+    floats = ("origin_energy", "low", "high", "last", "largest", "coarser", "range", "finest", "unhalved", "forth",
+              "back", "coin")  # fmt: skip
+    state = {name: np.zeros(chains) for name in floats}
+    state |= {name: np.zeros(chains, int) for name in ("made", "level", "enough", "flat", "futile")}
+    state |= {name: np.zeros(chains, bool) for name in ("given_up", "found", "discontinuous")}
+    return state | {"origin": phases.copy(), "end": phases.copy()}
 
 
 def begin_strides(s: State, chains: np.ndarray, energy: np.ndarray, coin: np.ndarray) -> None:
     """Begin strides of these chains from the phases `here`, whose energies and coins are given for all chains."""
     s["origin"][chains] = s["here"][chains]
     s["coin"][chains] = coin[chains]
-    s["made"][chains] = s["level"][chains] = s["enough"][chains] = 0
+    s["level"][chains] = s["enough"][chains] = s["flat"][chains] = 0
     s["forth"][chains] = s["back"][chains] = 1.0
     s["found"][chains] = False
-    s["origin_energy"][chains] = s["low"][chains] = s["high"][chains] = energy[chains]
+    s["coarser"][chains] = np.nan
+    begin_attempts(s, chains, energy[chains])
+
+
+def begin_attempts(s: State, i: np.ndarray, energy: np.ndarray) -> None:
+    """Begin attempts of chains i (m,) from the phases `origin`, of these energies (m,)."""
+    s["made"][i], s["largest"][i], s["given_up"][i] = 0, 0.0, False
+    s["origin_energy"][i] = s["low"][i] = s["high"][i] = s["last"][i] = energy
 
 
 def advance_part(s: State, energy: np.ndarray, halvings: int) -> tuple[np.ndarray, ...]:
@@ -68,23 +111,31 @@ def advance_part(s: State, energy: np.ndarray, halvings: int) -> tuple[np.ndarra
     Returns the chains (m,) whose stride is over; whether it was found, and whether it cannot be retraced, both (m,);
     P and P', both (m,). The ends of the strides are in `end`.
     """
-    s["made"] += 1
-    low, high = np.minimum(s["low"], energy, out=s["low"]), np.maximum(s["high"], energy, out=s["high"])
-    over = (s["made"] == STRIDE << s["level"]) | ~(high - low < LARGE)
-    i = (over & (s["direction"] != 0)).nonzero()[0]
+    i = attempts_over(s, energy)
     if not len(i):
         return i, *np.zeros((2, 0), bool), *np.zeros((2, 0))
-    refine = refinement_probability(high[i] - low[i])
-    level, found, start = s["level"][i], s["found"][i], s["origin_energy"][i]
-    forth, back, energy = s["forth"][i], s["back"][i], energy[i]
+    level, found, start, flat = s["level"][i], s["found"][i], s["origin_energy"][i], s["flat"][i]
+    forth, back, energy, spread = s["forth"][i], s["back"][i], energy[i], (s["high"] - s["low"])[i]
+    refine = refinement_probability(spread, flat)
+    border = ~(spread < np.inf) & (s["given_up"][i] | (s["made"][i] >= BORDER_PARTS))
     finer = ~found & (s["coin"][i] < forth * refine)
-    arrived = ~found & ~finer
+    beyond = ~found & ~finer & (np.abs(energy - start) > JUMP)
+    arrived, border = ~found & ~finer & ~beyond, border | beyond
     acceptance = np.fmax(np.exp(np.minimum(start - energy, 0.0)), 0.0)
-    s["acceptance"][i] += np.where(~found & (level == 0), acceptance, 0.0)
-    back = np.where(arrived, 1 - refine, np.where(found, back * refine, back))
-    forth = forth * np.where(finer, refine, np.where(arrived, 1 - refine, 1.0))
+    s["unhalved"][i] = acceptance = np.where(~found & (level == 0), acceptance, s["unhalved"][i])
+    s["discontinuous"][i] |= (arrived | beyond) & (spread >= LARGE)
+    s["futile"][i] += (futile := (arrived | beyond) & (flat >= FLAT_LEVELS) & (flat == level))
     s["enough"][i] = enough = np.where(arrived, level, s["enough"][i])
+    s["range"][i] = taken = np.where(arrived, spread, s["range"][i])
+    s["finest"][i] = finest = np.where(arrived, s["largest"][i], s["finest"][i])
+    forth = forth * np.where(finer, refine, np.where(arrived, 1 - refine, 1.0))
+    back = back * np.where(found, np.where(level < enough, refine, 1 - refine), 1.0)
     level, found, start = np.where(arrived, 0, level + 1), found | arrived, np.where(arrived, energy, start)
+    s["flat"][i] = flat = np.where(arrived, 0, flat)
+    s["coarser"][i] = coarser = np.where(arrived, np.nan, s["largest"][i])
+    known = found & (level == enough) & (taken < LARGE)  # an attempt of that level would be what was made
+    refine = refinement_probability(taken, flatness(flat, finest, coarser))
+    back = np.where(border, 0.0, back * np.where(known, 1 - refine, 1.0))
 
     ends = i[arrived]
     if len(ends):
@@ -92,7 +143,26 @@ def advance_part(s: State, energy: np.ndarray, halvings: int) -> tuple[np.ndarra
         momenta(turned)[:] *= -1
         s["origin"][ends] = turned
     s["here"][i] = s["origin"][i]
-    s["made"][i], s["level"][i], s["found"][i], s["forth"][i], s["back"][i] = 0, level, found, forth, back
-    s["origin_energy"][i] = s["low"][i] = s["high"][i] = start
-    done = np.where(found, (level >= enough) | (back <= 0), level > halvings)
+    s["level"][i], s["found"][i], s["forth"][i], s["back"][i] = level, found, forth, back
+    begin_attempts(s, i, start)
+    done = np.where(found, known | (level > enough) | (back <= 0), (level > halvings) | border)
+    s["acceptance"][i] += np.where((arrived | (done & ~found)) & ~futile, acceptance, 0.0)
     return i[done], found[done], (found & (back <= 0))[done], forth[done], back[done]
+
+
+def attempts_over(s: State, energy: np.ndarray) -> np.ndarray:
+    """The chains (m,) whose attempt is over with a part just made, to `here` with this energy; counts the part."""
+    s["made"] += 1
+    low, high = np.minimum(s["low"], energy, out=s["low"]), np.maximum(s["high"], energy, out=s["high"])
+    np.maximum(s["largest"], np.abs(energy - s["last"]), out=s["largest"])
+    s["last"][:] = energy
+    spread, whole = high - low, s["made"] == STRIDE << s["level"]
+    over = whole | ~(spread < np.where(s["given_up"], np.inf, LARGE))
+    i = (over & (s["direction"] != 0)).nonzero()[0]
+    if not len(i):
+        return i
+    flat = flatness(s["flat"][i], s["largest"][i], s["coarser"][i])
+    s["flat"][i] = flat = np.where(s["given_up"][i], s["flat"][i], flat)
+    goes_on = (flat >= FLAT_LEVELS) & (spread[i] < np.inf) & ~whole[i] & ~s["found"][i]
+    s["given_up"][i[goes_on]] = True
+    return i[~goes_on]

@@ -4,7 +4,8 @@ from dataclasses import dataclass, fields
 
 import numpy as np
 
-from gadabout.ensemble.coordinates import Affine
+from gadabout.ensemble.coordinates import Coordinates, unpacked
+from gadabout.ensemble.mixture import Mixture
 from gadabout.ensemble.move import State
 
 
@@ -14,12 +15,18 @@ class Handover:
 
     Args:
         x: where chains stand, (chains, n).
-        mean: of the coordinates x = mean + factor z, (n,).
+        mean: of the coordinates y = mean + factor z, (n,).
         factor: of them, (n,) or (n, n).
         step_size: of split HMC in radians, or of NUTS; shape ().
         move: the index of the chosen move in `choose.Move`; shape ().
         weights: of the scales of independence proposals, (K,).
         tails: of independence proposals: shift, width, left and right, (4, n).
+        repeats: trajectories of split HMC for a draw; shape ().
+        layers: of the coordinates, as `coordinates.packed` packs them.
+        component_weights: of a mixture that is proposed from, (K,).
+        component_means: of it, (K, n).
+        component_factors: of it, (K, n, n).
+        component_modes: the mode that each component is of, (K,).
     """
 
     x: np.ndarray
@@ -29,13 +36,34 @@ class Handover:
     move: np.ndarray | None = None
     weights: np.ndarray | None = None
     tails: np.ndarray | None = None
+    repeats: np.ndarray | None = None
+    layers: np.ndarray | None = None
+    component_weights: np.ndarray | None = None
+    component_means: np.ndarray | None = None
+    component_factors: np.ndarray | None = None
+    component_modes: np.ndarray | None = None
 
     @property
-    def coordinates(self) -> Affine:
+    def coordinates(self) -> Coordinates:
         """The learned coordinates."""
         assert self.mean is not None
         assert self.factor is not None
-        return Affine(self.mean, self.factor)
+        return Coordinates(self.mean, self.factor, unpacked(self.layers))
+
+    @property
+    def dense(self) -> bool:
+        """Whether the factor is a matrix."""
+        return self.factor is not None and self.factor.ndim == 2
+
+    @property
+    def mixture(self) -> Mixture | None:
+        """The mixture that is proposed from, if one is."""
+        if self.component_weights is None:
+            return None
+        assert self.component_means is not None
+        assert self.component_factors is not None
+        assert self.component_modes is not None
+        return Mixture(self.component_weights, self.component_means, self.component_factors, self.component_modes)
 
     def arrays(self) -> State:
         """What is known, by name."""

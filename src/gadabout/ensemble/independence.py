@@ -67,13 +67,14 @@ class Independence(AbstractMove):
         chains, n = here["z"].shape
         x = coordinates.x(z.reshape(-1, n)).reshape(z.shape)
         x[P] = first["position"][0]
-        lp = np.append(density.value(x[:P].reshape(-1, n)).reshape(P, chains), here["lp"][None], 0)
+        log_det = np.broadcast_to(coordinates.log_det(z.reshape(-1, n)), z.size // n).reshape(z.shape[:2])
+        lp = np.append(density.value(x[:P].reshape(-1, n)).reshape(P, chains) + log_det[:P], here["lp"][None], 0)
         waits, each = rng.standard_exponential((P, chains)), np.arange(chains)
         rows, accepted, log_ratio, finite = accept_in_turn(lp - log_q, waits, own, opposite)
-        x, lp, z = x[rows, each], lp[rows, each], z[rows[-1], each]
+        x, lp, log_det, z = x[rows, each], lp[rows, each], log_det[rows, each], z[rows[-1], each]
         end_lp, grad = coordinates.value_and_grad(density, z)
         found = {
-            "position": x, "lp": lp, "acceptance_rate": np.exp(np.minimum(0, log_ratio)), "accepted": accepted,
+            "position": x, "lp": lp - log_det, "acceptance_rate": np.exp(np.minimum(0, log_ratio)), "accepted": accepted,
             "nonfinite": ~finite, "energy": -lp, "step_size": np.full((P, chains), self.local.step_size),
         }  # fmt: skip
         found |= {name: np.zeros((P, chains), first[name].dtype) for name in first.keys() - found.keys()}

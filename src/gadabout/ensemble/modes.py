@@ -3,7 +3,7 @@
 Modes are weighed by their mass, not by their height: a wide one is low and may hold as much as a narrow one.
 """
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -16,8 +16,8 @@ __all__ = ["discarded_chains", "distinct_starts", "replacements", "search_modes"
 
 STARTS, MOST_STARTS = 8, 128
 """ascents of a mode search for each chain, and in all"""
-SPREAD = 3.0
-"""by how much their starts are spread out more than the chains'"""
+SPREADS = (3.0, 1.0, 3.0, 10.0)
+"""by how much their starts are spread out more than the chains', in turn"""
 MOST_COORDINATES = 300
 """beyond which no modes are searched for: points at random miss whatever there is"""
 BEHIND = 8
@@ -36,48 +36,67 @@ MOVING = 0.5
 """the share of draws at which a chain has moved, below which its own draws do not show how wide its mode is"""
 
 
+class ModeSearch(NamedTuple):
+    """What a search for modes found.
+
+    Args:
+        positions: of chains, (chains, n), every second one in a mode that no chain had found, as long as there are.
+        elsewhere: how many these are; None where nothing was searched for.
+        ends: where ascents ended that came high enough, chains' and others', (m, n).
+        apart: whether log π falls between some of them.
+    """
+
+    positions: np.ndarray
+    elsewhere: int | None
+    ends: np.ndarray
+    apart: bool
+
+
 @np.errstate(all="ignore")
 def search_modes(
     density: "AbstractDensity", starts: np.ndarray, ascent: Ascent, rng: np.random.Generator
-) -> tuple[np.ndarray, int | None]:
-    """Positions (chains, n) after an ascent, every second one in a mode that no chain had found, as long as there are.
+) -> ModeSearch:
+    """A search for modes by ascents from points spread about the chains' `starts` (chains, n), after these ascended.
 
-    And how many these are; None where no modes were searched for: for one chain, in many coordinates, and where log π
-    is concave between any two of the chains' `starts` (chains, n) and of those of the search, at the price of one
-    gradient each. It is then taken to be so everywhere.
+    There is none for one chain, in many coordinates, and where log π is concave between any two of the starts and those
+    points, at the price of one gradient each. It is then taken to be so everywhere.
     """
-    chains, n = starts.shape
+    (chains, n), positions = starts.shape, ascent.positions
     if chains == 1 or n > MOST_COORDINATES:
-        return ascent.positions, None
+        return ModeSearch(positions, None, positions, False)
     count = max(chains, min(STARTS * chains, MOST_STARTS))
-    spread = np.mean(starts, 0) + SPREAD * np.std(starts, 0) * rng.standard_normal((count, n))
+    widths = np.resize(SPREADS, count)[:, None] * np.std(starts, 0)
+    spread = np.mean(starts, 0) + widths * rng.standard_normal((count, n))
     points = np.concatenate([starts, spread])
     if not gradients_rise(Points(points, *density.value_and_grad(points))):
-        return ascent.positions, None
-    found = _other_modes(density, spread, ascent)[: chains // 2]
-    positions = ascent.positions.copy()
+        return ModeSearch(positions, None, positions, False)
+    ends, other = _other_modes(density, spread, ascent)
+    apart = bool(other.any() or between(density, positions, np.roll(positions, 1, 0)).any())
+    found, positions = ends[other][: chains // 2], positions.copy()
     positions[1 : 2 * len(found) : 2] = found
-    return positions, len(found)
+    return ModeSearch(positions, len(found), np.concatenate([ends, ascent.positions]), apart)
 
 
-def _other_modes(density: "AbstractDensity", starts: np.ndarray, ascent: Ascent) -> np.ndarray:
-    """The ends, of shape (modes, n), of those ascents from starts that led to another mode than chains stand in.
+def _other_modes(density: "AbstractDensity", starts: np.ndarray, ascent: Ascent) -> tuple[np.ndarray, np.ndarray]:
+    """The ends (m, n) of ascents from starts, and which of them, (m,), are in another mode than chains stand in.
 
     An eighth of the ascents is not waited for. Such an end lies no lower than a chain may that is not hopeless (see
-    `climb_to_typical_set`), and on the straight way to the nearest chain, in whitened coordinates, log π falls below
-    both ends. Where log π is concave it never does.
+    `climb_to_typical_set`), and log π falls on the way to the chain that is nearest in whitened coordinates.
     """
     paths, positions = ascend(density, starts, behind=len(starts) // BEHIND), ascent.positions
     here = np.fmax(density.value(positions), -np.inf)
     lowest = np.median(np.sort(here)[len(here) // 2 :]) - room_below(positions.shape[1])
-    high = paths.arrived & (paths.ends.value >= lowest)
-    x, there = paths.ends.x[high], paths.ends.value[high]
+    x = paths.ends.x[paths.arrived & (paths.ends.value >= lowest)]
     z, chains_z = ascent.coordinates.z(x), ascent.coordinates.z(positions)
     nearest = np.argmin(np.sum((z[:, None] - chains_z) ** 2, -1), 1)
-    shares = np.arange(1, BETWEEN + 1)[:, None, None] / (BETWEEN + 1)
-    between = x + shares * (positions[nearest] - x)
-    lowest = np.min(density.value(between.reshape(-1, x.shape[1])).reshape(BETWEEN, -1), 0)
-    return x[~(lowest >= np.minimum(there, here[nearest]) - BARRIER)]
+    return x, between(density, x, positions[nearest])
+
+
+def between(density: "AbstractDensity", x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """Whether log π falls below both ends on the straight way from x to y, (m, n) each; where it is concave never."""
+    shares = np.arange(BETWEEN + 2)[:, None, None] / (BETWEEN + 1)
+    value = density.value((x + shares * (y - x)).reshape(-1, x.shape[1])).reshape(BETWEEN + 2, -1)
+    return ~(np.min(value[1:-1], 0) >= np.minimum(value[0], value[-1]) - BARRIER)
 
 
 def discarded_chains(draws: np.ndarray, lp: np.ndarray) -> np.ndarray:

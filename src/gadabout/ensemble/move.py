@@ -12,7 +12,7 @@ STATISTICS = {
     "gradient_evaluations": int, "energy": float, "step_size": float,
 }  # fmt: skip
 """what every move records of an iteration, and its type"""
-TREE = {"tree_depth": int, "cut_short": bool, "reached_max_treedepth": bool}
+TREE = {"tree_depth": int, "cut_short": bool, "discontinuous": bool, "reached_max_treedepth": bool}
 """what NUTS records beside it"""
 State = dict[str, np.ndarray]
 """All that changes in a move, arrays only: with the generator's state a run goes on from it to the same bits."""

@@ -15,7 +15,7 @@ import numpy as np
 from gadabout.adaptations.windowed import doubling_windows
 from gadabout.density.base import AbstractDensity
 from gadabout.ensemble import halving, tree
-from gadabout.ensemble.coordinates import Affine
+from gadabout.ensemble.coordinates import Coordinates, unfolded
 from gadabout.ensemble.move import STATISTICS, TREE, AbstractMove, Draws, State
 from gadabout.ensemble.warmup import DualAveraging
 
@@ -56,7 +56,7 @@ class Nuts(AbstractMove):
     """
 
     density: AbstractDensity
-    coordinates: Affine
+    coordinates: Coordinates
     step_size: float
     max_depth: int = 10
     halvings: int = 0
@@ -157,17 +157,20 @@ class Nuts(AbstractMove):
 
         `energy` is that of the last leapfrogs, (chains,); `cost` as in `tree.grow`.
         """
-        diverging = ~cut & ~(change > -DIVERGENCE)
+        diverging = ~cut & ~(change > (-np.inf if self.halvings else -DIVERGENCE))
         weight = np.where(cut | diverging, -np.inf, self._log_weight(change))
         over, limit = tree.grow(s, i, leaf, weight, uniforms, cost)
         if not over.any():
             return
         i, diverging, cut, limit = i[over], diverging[over], cut[over], limit[over]
         drawn, states, n = s["drawn"][i], s["states"][i], self.coordinates.dim
-        rate = s["acceptance"][i] / states
+        judged = states - s["futile"][i] if self.halvings else states
+        rate = np.where(judged > 0, s["acceptance"][i] / np.maximum(judged, 1), 1.0)
         nonfinite, steps = diverging & ~np.isfinite(energy[i]), states * (halving.STRIDE if self.halvings else 1)
-        values = (drawn[:, -2], rate, s["moved"][i], nonfinite, diverging, steps, s["gradients"][i],
-                  tree.energies(drawn), s["step_size"][i], s["depth"][i], cut, limit)  # fmt: skip
+        lp = drawn[:, -2] - self.coordinates.log_det(drawn[:, :n])
+        abrupt = s["discontinuous"][i] if self.halvings else np.zeros(len(i), bool)
+        values = (lp, rate, s["moved"][i], nonfinite, diverging, steps, s["gradients"][i],
+                  tree.energies(drawn), s["step_size"][i], s["depth"][i], cut, abrupt, limit)  # fmt: skip
         row = np.empty((len(i), n + len(values)))
         row[:, :n] = self.coordinates.x(drawn[:, :n])
         for column, value in enumerate(values, n):
@@ -186,6 +189,8 @@ class Nuts(AbstractMove):
         if len(i):
             tree.begin(s, i, rng.standard_normal((len(i), self.coordinates.dim)), uniforms)
             s["step_size"][i], s["acceptance"][i], s["gradients"][i] = s["next_step_size"], 0.0, 0
+            if self.halvings:
+                s["discontinuous"][i], s["futile"][i] = False, 0
         return i
 
 
@@ -224,7 +229,7 @@ class LearningNuts:
         return list(accumulate(doubling_windows(self.iterations)))
 
     def init(
-        self, x: np.ndarray, coordinates: Affine, rng: np.random.Generator, step_size: float | None = None
+        self, x: np.ndarray, coordinates: Coordinates, rng: np.random.Generator, step_size: float | None = None
     ) -> State:
         """The state of chains that stand at x, (chains, n), with ε at first 0.1 n^(-1/4) where it is not given."""
         first = float(0.1 * coordinates.dim**-0.25) if step_size is None else step_size
@@ -250,16 +255,16 @@ class LearningNuts:
         """Where chains stand after the last iteration returned, shape (chains, n)."""
         return state["position"]
 
-    def learned(self, state: State) -> tuple[Affine, float]:
+    def learned(self, state: State) -> tuple[Coordinates, float]:
         """The coordinates, and the averaged step size."""
-        return Affine(state["mean"], state["factor"]), self.rule.finished(state["rule"])
+        return Coordinates.of(state), self.rule.finished(state["rule"])
 
-    def _chains(self, coordinates: Affine, step_size: float) -> Nuts:
+    def _chains(self, coordinates: Coordinates, step_size: float) -> Nuts:
         return Nuts(self.density, coordinates, step_size, self.max_depth, self.halvings, AHEAD_IN_WARMUP, self._steer)
 
-    def _begun(self, x: np.ndarray, here: Affine, rng: np.random.Generator, step_size: float) -> State:
+    def _begun(self, x: np.ndarray, here: Coordinates, rng: np.random.Generator, step_size: float) -> State:
         """The state of chains at x with nothing learned yet."""
-        learning = {"mean": here.mean, "factor": here.factor, "rule": self.rule.init(step_size)} | no_sums(here)
+        learning = here.arrays() | {"rule": self.rule.init(step_size)} | no_sums(here)
         return learning | self._chains(here, step_size).init(x, rng)
 
     def _steer(self, s: State, acceptance: np.ndarray) -> None:
@@ -270,13 +275,14 @@ class LearningNuts:
 
     def _add(self, state: State, x: np.ndarray) -> None:
         """Add draws (t, chains, n) to the window's sums in z, row by row: sums do not depend on how it is cut."""
-        mean, factor = state["mean"], state["factor"]
-        inverse = np.linalg.inv(factor).T if factor.ndim == 2 else 1 / factor
+        here = Coordinates.of(state)
+        inverse = np.linalg.inv(here.factor).T if here.dense else 1 / here.factor
         for row in x:
-            z = (row - mean) @ inverse if factor.ndim == 2 else (row - mean) * inverse
+            y = unfolded(here.layers, row) - here.mean
+            z = y @ inverse if here.dense else y * inverse
             state["count"] += len(z)
             state["sum"] += np.sum(z, 0)
-            state["squares"] += z.T @ z if factor.ndim == 2 else np.sum(z**2, 0)
+            state["squares"] += z.T @ z if here.dense else np.sum(z**2, 0)
 
     def _window_ended(self, state: State, rng: np.random.Generator, window: int) -> State:
         """The state after the sums of a window were used, unless it is a buffer."""
@@ -292,6 +298,6 @@ class LearningNuts:
         return state | self._begun(state["position"], fitted, rng, step_size)
 
 
-def no_sums(coordinates: Affine) -> State:
+def no_sums(coordinates: Coordinates) -> State:
     """The sums of an empty window: draws, their sum, and that of their squares or products."""
     return {"count": np.array(0), "sum": np.zeros(coordinates.dim), "squares": np.zeros(coordinates.factor.shape)}

@@ -8,20 +8,32 @@ its bound is within two of its standard errors, as many draws again are made, un
 times as many.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from gadabout.density import AbstractDensity
-from gadabout.ensemble import choose
-from gadabout.ensemble.coordinates import Affine
+from gadabout.ensemble import choose, unfolding
+from gadabout.ensemble.coordinates import Coordinates, folded, in_words, log_det, unfolded
 from gadabout.ensemble.handover import Handover
+from gadabout.ensemble.made import HALVINGS, chosen, made_move, with_mixture
 from gadabout.ensemble.modes import discarded_chains, distinct_starts, replacements
-from gadabout.ensemble.move import Draws, State
+from gadabout.ensemble.move import AbstractMove, Draws, State
+from gadabout.ensemble.nuts import LearningNuts, Nuts
 from gadabout.ensemble.split_hmc import SplitHMC
-from gadabout.ensemble.trial import Trial, best_independence, correlated, diagnose, slow_chains, stretched
-from gadabout.ensemble.warmup import AGREEMENT, Warmup, coordinates_of
+from gadabout.ensemble.trial import (
+    LARGEST_RHAT,
+    Trial,
+    best_independence,
+    correlated,
+    diagnose,
+    effective_share,
+    slow_chains,
+    stretched,
+)
+from gadabout.ensemble.warmup import AGREEMENT, Warmup
 
 FEWEST, MOST, FOR_EACH = 800, 1_600, 8
 """draws of all chains in a pilot run: 8 for each coordinate, but not fewer nor more than these"""
@@ -33,6 +45,12 @@ MANY_CHAINS, MEMORY = 16, 2**28
 """where there is doubt, more chains make as many iterations as these, in so many bytes of draws"""
 SHORTER, MOST_TIMES, MOST_TRIALS = 0.25, 3, 12
 """by which steps are shortened to free a slow chain, how many times, and in how many trials"""
+TRIED = 96
+"""iterations of a move in question"""
+MODES = 128
+"""draws from which ascents to modes begin"""
+UNFOLDED = 3
+"""times that layers of coordinates are looked for"""
 RELEARNED = 250
 """iterations at most in which the Gaussian is learned again"""
 
@@ -45,11 +63,15 @@ class Pilot:
         density: log π.
         rng: the generator.
         target_acceptance: that the step size is steered to where it is learned again.
+        unfold: whether coordinates may have layers.
+        names: of the coordinates of x.
     """
 
     density: AbstractDensity
     rng: np.random.Generator
     target_acceptance: float = 0.8
+    unfold: bool = True
+    names: Sequence[str] = ()
 
     def choose(
         self, begun: Handover, move: choose.Move | None, known: dict[str, Any]
@@ -65,18 +87,64 @@ class Pilot:
         begun, trial, anew = self._trial(begun, length, known)
         most = self.most(begun.x.shape)
         evidence, found = self._judged(trial, most)
+        if self.unfold and choose.far_from_gaussian(evidence):
+            begun, trial, learned = self._unfolded(begun, trial)
+            anew |= learned
+            if begun.layers is not None:
+                evidence, found = self._judged(trial, most)
         while more := choose.wanted(evidence, trial.draws.shape, most):
             begun, further = self._run(begun, more)
             trial = trial.and_more(further.draws, further.stats)
             evidence, found = self._judged(trial, most)
-        chosen = choose.decide(evidence) if move is None else move
-        if chosen == choose.Move.NUTS:
-            evidence["correlated"] = correlated(trial.draws)
-        chosen = choose.one_of_kind(chosen, evidence)
-        evidence |= anew | {"move": str(chosen), "named": move is not None}
-        evidence["why"] = choose.why(evidence)
-        handed = replace(begun, move=np.asarray(list(choose.Move).index(chosen)), **found)
-        return handed, evidence
+        if move is None and evidence["rhat"] > LARGEST_RHAT and "modes" not in known:
+            mixture, told = self._mixture(begun, trial)
+            if mixture is not None:
+                evidence |= anew | told | {"move": str(choose.Move.MIXTURE), "named": False}
+                return mixture, evidence | {"why": choose.why(evidence)}
+        evidence["correlated"] = correlated(trial.draws)
+        if move is None and choose.open_question(evidence):
+            begun, evidence["worth"] = self._worth(begun, trial, evidence, found)
+        picked = choose.one_of_kind(choose.decide(evidence) if move is None else move, evidence)
+        evidence |= anew | {"move": str(picked), "named": move is not None}
+        repeats = choose.repeats(picked, evidence)
+        handed = chosen(begun, picked, repeats=np.asarray(repeats), **found)
+        return handed, evidence | {"repeats": repeats, "why": choose.why(evidence)}
+
+    def _worth(
+        self, begun: Handover, trial: Trial, evidence: dict[str, Any], found: State
+    ) -> tuple[Handover, dict[str, float]]:
+        """What a gradient of each move in question is worth, in draws, and where chains stand after they were tried.
+
+        By the slowest of the whitened coordinates and of their squares; a value counts as half a gradient. NUTS is
+        tried where no other is worth much, and counts for less: every tick of it waits for the one before.
+        """
+        share = effective_share(trial.in_rows)
+        evidence["share"] = share
+        worth = {str(choose.Move.SPLIT_HMC): share / (choose.TURN + choose.GRADIENT * evidence["gradients"])}
+        if choose.covered(evidence):
+            handed = chosen(begun, choose.one_of_kind(choose.Move.INDEPENDENCE, evidence), **found)
+            begun, worth["independence"] = self._tried(handed, made_move(self.density, handed))
+        if max(worth.values()) < choose.LITTLE:
+            here = begun.coordinates
+            if choose.one_of_kind(choose.Move.NUTS, evidence) is choose.Move.NUTS_DIAGONAL:
+                here = here.diagonal()
+            learner = LearningNuts(self.density, TRIED, HALVINGS)
+            state, _ = learner.advance(learner.init(begun.x, here, self.rng), self.rng, TRIED)
+            begun = replace(begun, x=learner.positions(state))
+            move = Nuts(self.density, *learner.learned(state), halvings=HALVINGS)
+            begun, nuts = self._tried(begun, move)
+            worth["nuts"] = nuts / choose.WAITING
+        return begun, {name: float(f"{each:.3g}") for name, each in worth.items()}
+
+    def _tried(self, begun: Handover, move: AbstractMove) -> tuple[Handover, float]:
+        """Where chains stand after a move was tried, and what a gradient of it is worth."""
+        before = self.density.gradients + choose.VALUE * self.density.values
+        state, drawn = move.advance(move.init(begun.x, self.rng), self.rng, TRIED)
+        spent = self.density.gradients + choose.VALUE * self.density.values - before
+        made = drawn["lp"].size
+        share = effective_share(_as_trial(drawn, begun.coordinates).in_rows)
+        local = choose.TURN * float(np.mean(drawn["gradient_evaluations"] > 0))
+        return replace(begun, x=move.positions(state)), share / (spent / made + local)
 
     @staticmethod
     def usual_length(shape: tuple[int, ...], chains: int | None = None) -> int:
@@ -139,10 +207,55 @@ class Pilot:
         factor = np.sqrt(draws.var(0) + np.finfo(float).tiny)
         if begun.factor.ndim == 2:
             factor = np.linalg.cholesky(np.diag(0.1 * factor**2) + 0.9 * np.cov(draws.T).reshape(len(factor), -1))
+        return self._learn_from(replace(begun, mean=draws.mean(0), factor=factor))[0]
+
+    def _learn_from(self, begun: Handover) -> tuple[Handover, bool]:
+        """The handover after another warm-up that begins with its coordinates, and whether that settled."""
         warmup = Warmup(self.density, RELEARNED, self.target_acceptance)
-        state = warmup.init(begun.x, Affine(draws.mean(0), factor), self.rng)
+        state = warmup.init(begun.x, begun.coordinates, self.rng)
         state, _ = warmup.advance(state, self.rng, RELEARNED)
-        return learned(warmup, state)
+        return learned(warmup, state), warmup.settled(state)
+
+    def _unfolded(self, begun: Handover, trial: Trial) -> tuple[Handover, Trial, dict[str, Any]]:
+        """The handover in coordinates with layers, and a trial there, where they pay; and what is said of that.
+
+        Layers are looked for again in the draws that they made possible, as long as that pays.
+        """
+        sample, told = self._sample(begun, trial), {}
+        divergences = [unfolding.fisher_divergence(sample.below(begun.coordinates.layers), begun.dense)]
+        for _ in range(UNFOLDED):
+            if divergences[-1] < unfolding.SMALL:
+                break
+            layers, predicted = unfolding.layers_for(self.density, sample, begun.dense, self.rng)
+            if not layers or predicted >= unfolding.GAIN * divergences[-1]:
+                break
+            started = replace(begun, **unfolding.gaussian_of(sample.below(layers), begun.dense, layers).arrays())
+            there, settled = self._learn_from(started)
+            there, further = self._run(there, len(trial.draws))
+            sample = self._sample(there, further)
+            divergence = unfolding.fisher_divergence(sample.below(layers), begun.dense)
+            if not divergence < divergences[-1]:
+                break
+            begun, trial = there, further
+            divergences.append(divergence)
+            told |= {"settled": settled}
+        told |= {"fisher_divergence": [float(f"{each:.3g}") for each in (divergences[0], divergences[-1])]}
+        if begun.layers is not None:
+            told |= {"coordinates": in_words(begun.coordinates.layers, self.names)}
+        return begun, trial, told
+
+    def _mixture(self, begun: Handover, trial: Trial) -> tuple[Handover | None, dict[str, Any]]:
+        """Chains spread over the modes by a mixture, where some are near the draws of a trial; else None."""
+        x = folded(begun.coordinates.layers, trial.flat[:: -(-len(trial.flat) // MODES)])
+        return with_mixture(self.density, x, self.rng, len(begun.x), self.target_acceptance)
+
+    def _sample(self, begun: Handover, trial: Trial) -> unfolding.Sample:
+        """Draws of a trial, of x, with the gradients of log π there."""
+        y = trial.flat[:: -(-len(trial.flat) // MOST)]
+        x = folded(begun.coordinates.layers, y)
+        grad = self.density.value_and_grad(x)[1]
+        good = np.isfinite(grad).all(1)
+        return unfolding.Sample(x[good], grad[good])
 
     def _judged(self, trial: Trial, most: tuple[int, int]) -> tuple[dict[str, Any], State]:
         """What the draws say, and the parameters of the best independence proposals.
@@ -158,9 +271,14 @@ class Pilot:
 
 def learned(warmup: Warmup, state: State) -> Handover:
     """What warm-up hands over."""
-    here, step_size = coordinates_of(state), warmup.rule.finished(state["rule"])
-    return Handover(here.x(state["chains.z"]), here.mean, here.factor, np.asarray(step_size))
+    here, step_size = Coordinates.of(state), warmup.rule.finished(state["rule"])
+    x = here.x(state["chains.z"])
+    return Handover(x, **here.arrays(), step_size=np.asarray(step_size))
 
 
-def _as_trial(drawn: Draws, coordinates: Affine) -> Trial:
-    return Trial(drawn["position"], {name: rows for name, rows in drawn.items() if name != "position"}, coordinates)
+def _as_trial(drawn: Draws, coordinates: Coordinates) -> Trial:
+    x = drawn["position"]
+    y = unfolded(coordinates.layers, x.reshape(-1, x.shape[-1]))
+    stats = {name: rows for name, rows in drawn.items() if name != "position"}
+    stats |= {"lp": drawn["lp"] + log_det(coordinates.layers, y).reshape(x.shape[:2])}
+    return Trial(y.reshape(x.shape), stats, replace(coordinates, layers=()))

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from gadabout.density.base import AbstractDensity
-from gadabout.ensemble.coordinates import Affine
+from gadabout.ensemble.coordinates import Coordinates
 from gadabout.ensemble.move import STATISTICS, AbstractMove, Draws, State
 
 QUARTER = 0.5 * math.pi
@@ -30,19 +30,22 @@ DIVERGENCE = -1000.0
 class SplitHMC(AbstractMove):
     """Split HMC: every chain turns by an angle uniform on (0.6, 1) · π/2, in equally many equal steps.
 
-    Its state is `z` and `residual`, of shape (chains, n), and `lp`, of shape (chains,).
+    Its state is `z` and `residual`, of shape (chains, n), and `lp`, log π(x) + `coordinates.log_det`, of shape (chains,).
 
     Args:
         density: log π.
         coordinates: z, in which the Gaussian is N(0, I).
         step_size: the longest step, in radians.
         max_steps: steps of a trajectory at most; where more would be needed it turns by less.
+        repeats: trajectories of an iteration. Acceptance rates are their mean, steps and gradients their sum; what is
+            said of one that diverges holds for an iteration in which one did.
     """
 
     density: AbstractDensity
-    coordinates: Affine
+    coordinates: Coordinates
     step_size: float
     max_steps: int = 32
+    repeats: int = 1
 
     @property
     def steps(self) -> int:
@@ -64,10 +67,13 @@ class SplitHMC(AbstractMove):
         drawn = {"position": np.empty((iterations, chains, n))}
         drawn |= {name: np.empty((iterations, chains), kind) for name, kind in STATISTICS.items()}
         for i in range(iterations):
-            momentum, uniform = rng.standard_normal((chains, n)), rng.random(chains)
-            state, found = self.step(state, momentum, uniform, rng.standard_exponential(chains))
+            told = []
+            for _ in range(self.repeats):
+                momentum, uniform = rng.standard_normal((chains, n)), rng.random(chains)
+                state, found = self.step(state, momentum, uniform, rng.standard_exponential(chains))
+                told.append(found)
             drawn["position"][i] = self.positions(state)
-            for name, values in found.items():
+            for name, values in (told[0] if len(told) == 1 else together(told)).items():
                 drawn[name][i] = values
         return state, drawn
 
@@ -90,7 +96,7 @@ class SplitHMC(AbstractMove):
             for name, new in there.items()
         }
         return after, {
-            "lp": after["lp"],
+            "lp": after["lp"] - self.coordinates.log_det(after["z"]),
             "acceptance_rate": np.exp(np.minimum(0, log_ratio)),
             "accepted": accepted,
             "nonfinite": ~finite,
@@ -117,6 +123,18 @@ class SplitHMC(AbstractMove):
             residual = grad + z
             p += (h if i < N - 1 else 0.5 * h) * residual
         return {"z": z, "residual": residual, "lp": lp}, p
+
+
+def together(told: list[Draws]) -> Draws:
+    """The statistics of an iteration, from those of its trajectories."""
+    last = dict(told[-1])
+    each = lambda name: np.stack([found[name] for found in told])
+    last["acceptance_rate"] = np.mean(each("acceptance_rate"), 0)
+    for name in ("accepted", "nonfinite", "diverging"):
+        last[name] = np.any(each(name), 0)
+    for name in ("n_steps", "gradient_evaluations"):
+        last[name] = np.sum(each(name), 0)
+    return last
 
 
 def squares(rows: np.ndarray) -> np.ndarray:

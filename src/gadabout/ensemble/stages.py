@@ -12,16 +12,15 @@ import numpy as np
 
 from gadabout.density import AbstractDensity
 from gadabout.ensemble.ascent import climb_to_typical_set
-from gadabout.ensemble.choose import Move
-from gadabout.ensemble.coordinates import Affine
+from gadabout.ensemble.choose import Move, why
 from gadabout.ensemble.handover import Handover
-from gadabout.ensemble.independence import Independence
+from gadabout.ensemble.made import HALVINGS, made_move, move_of, nuts_chosen, with_mixture
+from gadabout.ensemble.mixture import MOST_COORDINATES
 from gadabout.ensemble.modes import discarded_chains, distinct_starts, replacements, search_modes
-from gadabout.ensemble.move import STATISTICS, TREE, AbstractMove, Draws
-from gadabout.ensemble.nuts import LearningNuts, Nuts
+from gadabout.ensemble.move import STATISTICS, TREE, Draws
+from gadabout.ensemble.nuts import LearningNuts
 from gadabout.ensemble.pilot import Pilot, learned
 from gadabout.ensemble.split_hmc import SplitHMC
-from gadabout.ensemble.tails import Tails
 from gadabout.ensemble.warmup import LONGEST_STEP, STEP_SIZE, Warmup
 from gadabout.sampler import Learned
 from gadabout.schedule import AbstractStage
@@ -30,10 +29,6 @@ DENSE, MOST_DENSE = 300, 2_000
 """coordinates up to which a covariance is fitted, and up to which where a gradient takes as many operations as it"""
 SIFTING = 16
 """iterations by which chains in modes of negligible mass are found before anything is learned"""
-HALVINGS = 14
-"""of a stride of NUTS at most"""
-OFTEN, SELDOM = 8, 32
-"""transitions from one local move to the next among independence proposals"""
 COPIES = 8
 """of the draws of a pilot run that are held at once"""
 Factor = Literal["auto", "dense", "diagonal"]
@@ -114,9 +109,11 @@ class Ascend(AbstractHostStage):
     Args:
         factor: "dense", "diagonal", or "auto", which is "dense" up to 300 coordinates, and up to 2,000 where a gradient
             takes as many operations as the covariance has entries.
+        mixture: whether a mixture is fitted where there seem to be several modes.
     """
 
     factor: Factor = eqx.field(static=True, default="auto")
+    mixture: bool = eqx.field(static=True, default=True)
 
     def work(self, context, handover):
         density, starts, kind = context.density, handover.x, kind_of(self.factor, context.density)
@@ -128,8 +125,13 @@ class Ascend(AbstractHostStage):
         context.note({"distinct_starts": int(ascent.distinct), "apart": bool(ascent.apart)})
         x, coordinates = ascent.positions, ascent.coordinates
         if context.starts.tries > 1:  # not where the user says where each chain starts
-            x, elsewhere = search_modes(density, starts, ascent, context.rng)
+            x, elsewhere, ends, apart = search_modes(density, starts, ascent, context.rng)
             context.note({} if elsewhere is None else {"started_elsewhere": int(elsewhere)})
+            if self.mixture and apart and density.dim <= MOST_COORDINATES:
+                found, told = with_mixture(density, ends, context.rng, len(x))
+                context.note(told)
+                if found is not None:
+                    return found
         handed = replace(handover, x=x, mean=coordinates.mean, factor=coordinates.factor)
         return self._sifted(context, handed)
 
@@ -169,9 +171,13 @@ class LearnGaussian(AbstractRecording):
         return Warmup(context.density, context.settings.num_warmup // 2, float(self.target_acceptance))
 
     def begin(self, context, handover):
+        if handover.mixture is not None:
+            return {"handover": handover.arrays()}
         return {"state": self._warmup(context).init(handover.x, handover.coordinates, context.rng)}
 
     def length(self, context):
+        if "state" not in context.progress:
+            return 0
         warmup = self._warmup(context)
         return context.done if warmup.over(context.progress["state"]) else warmup.length
 
@@ -182,6 +188,9 @@ class LearnGaussian(AbstractRecording):
         return {"state": state}, self._recorded(context, drawn, done, end, began, "warmup")
 
     def end(self, context, progress):
+        if "state" not in progress:
+            context.note({"settled": True, "warmup_iterations": 0})
+            return Handover.of(progress["handover"])
         warmup = self._warmup(context)
         warm_started = not warmup.length and context.learned is not None
         made = int(progress["state"]["counts"][5])
@@ -189,6 +198,8 @@ class LearnGaussian(AbstractRecording):
         return learned(warmup, progress["state"])
 
     def learned(self, progress):
+        if "state" not in progress:
+            return super().learned(progress)
         state = progress["state"]
         return {"mean": state["mean"], "factor": state["factor"], "step_size": np.exp(state["rule"][3])}
 
@@ -198,6 +209,7 @@ class ChooseMove(AbstractHostStage):
 
     move: str | None = eqx.field(static=True, default=None)
     target_acceptance: float = 0.8
+    unfold: bool = eqx.field(static=True, default=True)
 
     def memory(self, context):
         n, chains = context.starts.layout.dim, context.settings.num_chains
@@ -206,7 +218,13 @@ class ChooseMove(AbstractHostStage):
         return COPIES * n * 8 * chains * iterations, f"num_chains = {chains:,}: {made}"
 
     def work(self, context, handover):
-        pilot = Pilot(context.density, context.rng, float(self.target_acceptance))
+        if handover.mixture is not None:
+            told = {"move": str(Move.MIXTURE), "named": False, "doubt": []}
+            context.note(told | {"why": why(context.evidence | told)})
+            return handover
+        pilot = Pilot(
+            context.density, context.rng, float(self.target_acceptance), self.unfold, context.starts.layout.labels
+        )
         named = None if self.move is None else Move(self.move)
         handed, evidence = pilot.choose(handover, named, context.evidence)
         context.note(evidence)
@@ -228,7 +246,7 @@ class LearnNuts(AbstractRecording):
             return {"handover": handover.arrays()}
         here = handover.coordinates
         if move_of(handover) is Move.NUTS_DIAGONAL:
-            here = Affine(here.mean, here.deviations())
+            here = here.diagonal()
         state = self._learner(context).init(handover.x, here, context.rng)
         return {"handover": handover.arrays(), "state": state}
 
@@ -301,31 +319,3 @@ def kind_of(factor: Factor, density: AbstractDensity) -> Literal["dense", "diago
         return factor
     dear = DENSE < n <= MOST_DENSE and density.operations >= n**2
     return "dense" if n <= DENSE or dear else "diagonal"
-
-
-def move_of(handover: Handover) -> Move:
-    """The move that was chosen."""
-    assert handover.move is not None
-    return list(Move)[int(handover.move)]
-
-
-def nuts_chosen(handover: Handover) -> bool:
-    """Whether NUTS was chosen."""
-    return move_of(handover) in (Move.NUTS, Move.NUTS_DIAGONAL)
-
-
-def made_move(density: AbstractDensity, handover: Handover) -> AbstractMove:
-    """The chosen move with what was learned: the one mapping from names to moves."""
-    assert handover.step_size is not None
-    here, step_size, move = handover.coordinates, float(handover.step_size), move_of(handover)
-    if nuts_chosen(handover):
-        return Nuts(density, here, step_size, halvings=HALVINGS)
-    if move is Move.INDEPENDENCE_DIAGONAL and here.dense:
-        here = Affine(here.mean, here.deviations())
-    local = SplitHMC(density, here, step_size)
-    if move is Move.SPLIT_HMC:
-        return local
-    assert handover.tails is not None
-    assert handover.weights is not None
-    period = OFTEN if move is Move.INDEPENDENCE_OFTEN else SELDOM
-    return Independence(local, Tails(*handover.tails), handover.weights, period)

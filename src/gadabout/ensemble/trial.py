@@ -9,13 +9,13 @@ import numpy as np
 
 from gadabout.diagnostics import independence_efficiency, pareto_k
 from gadabout.diagnostics.summary import rhat_as_judged
-from gadabout.ensemble.coordinates import Affine
+from gadabout.ensemble.coordinates import Coordinates
 from gadabout.ensemble.move import State
 from gadabout.ensemble.split_hmc import squares
 from gadabout.ensemble.tails import Tails, fitted_tails, fitted_weights, log_radial_density, no_tails
 
 LARGEST_RHAT = 1.1
-MOST_DIVERGING = 1e-3
+MOST_DIVERGING = 3e-3
 """the share of trajectories that may diverge"""
 RARELY = 1e-3
 """how often a trial has a stay that is called long where chains accept half of what the median chain does"""
@@ -31,18 +31,20 @@ SAME, OTHER = 1e-3, 1.0
 
 @dataclass(frozen=True)
 class Trial:
-    """Draws that are not kept, with θ standing still, and the coordinates in which they were made.
+    """Draws that are not kept, with θ standing still, and the Gaussian in whose coordinates they were made.
+
+    Where coordinates have layers, all of it is said of y = M⁻¹(x), the density of which the Gaussian stands for.
 
     Args:
-        draws: of shape (t, chains, n).
-        stats: the statistics, each of shape (t, chains): `lp`, `acceptance_rate`, and, where there are, `diverging` and
-            `gradient_evaluations`.
+        draws: of y, of shape (t, chains, n).
+        stats: the statistics, each of shape (t, chains): `lp`, log π(y), `acceptance_rate`, and, where there are,
+            `accepted`, `diverging` and `gradient_evaluations`.
         coordinates: those of the fitted Gaussian.
     """
 
     draws: np.ndarray
     stats: Mapping[str, np.ndarray]
-    coordinates: Affine
+    coordinates: Coordinates
 
     @functools.cached_property
     def score(self) -> float:
@@ -63,6 +65,11 @@ class Trial:
     def whitened(self) -> np.ndarray:
         """The coordinates z of the draws of all chains, of shape (t · chains, n)."""
         return self.coordinates.z(self.flat)
+
+    @property
+    def in_rows(self) -> np.ndarray:
+        """The coordinates z, of shape (t, chains, n)."""
+        return self.whitened.reshape(self.draws.shape)
 
     def and_more(self, draws: np.ndarray, stats: Mapping[str, np.ndarray]) -> "Trial":
         """The trial with draws that were made afterwards, and their statistics."""
@@ -85,7 +92,7 @@ def diagnose(trial: Trial, rhat: bool = True) -> dict[str, Any]:
         doubt.append(
             f"chain {int(np.argmin(rates))} accepts {rates.min():.0%}, the median chain {np.median(rates):.0%}"
         )
-    elif (stays := longest_stays(draws)).max() > longest_by_chance(rates, len(draws)):
+    elif (stays := longest_stays(draws, stats)).max() > longest_by_chance(rates, len(draws)):
         doubt.append(f"chain {int(np.argmax(stays))} stands still for {stays.max()} iterations")
     gradients = float(stats["gradient_evaluations"].mean()) if "gradient_evaluations" in stats else 1.0
     if rhat and not trial.rhat <= LARGEST_RHAT:
@@ -109,15 +116,34 @@ def score(draws: np.ndarray) -> float:
     return worst
 
 
+def effective_share(draws: np.ndarray) -> float:
+    """The smallest share of independent draws, of draws (t, chains, n), of coordinates and of their squares.
+
+    By the initial positive sequence of autocorrelations about the mean of all chains (Geyer 1992), so that chains that
+    differ count as slow.
+    """
+    t, worst = len(draws), 1.0
+    centred = draws - draws.mean((0, 1))
+    for series in (centred, centred**2 - np.mean(centred**2, (0, 1))):
+        spectrum = np.fft.rfft(series, 2 * t, axis=0)
+        autocovariance = np.fft.irfft(np.mean(np.abs(spectrum) ** 2, 1), axis=0)[:t] / t
+        rho = autocovariance / np.maximum(autocovariance[0], np.finfo(float).tiny)
+        pairs = rho[0 : t // 2 * 2 : 2] + rho[1 : t // 2 * 2 : 2]
+        positive = np.cumprod(pairs > 0, 0)
+        tau = 2 * np.sum(np.minimum.accumulate(pairs, 0) * positive, 0) - 1
+        worst = min(worst, float(1 / np.max(np.maximum(tau, 0.5))))
+    return worst
+
+
 def slow_chains(stats: Mapping[str, np.ndarray]) -> np.ndarray:
     """Which chains accept less than half of what the median chain accepts, by statistics (t, chains)."""
     rates = stats["acceptance_rate"].mean(0)
     return rates < 0.5 * np.median(rates)
 
 
-def longest_stays(draws: np.ndarray) -> np.ndarray:
+def longest_stays(draws: np.ndarray, stats: Mapping[str, np.ndarray]) -> np.ndarray:
     """For how many iterations in a row each chain stands still, at the most, of draws (t, chains, n)."""
-    moved = np.any(draws[1:] != draws[:-1], -1)
+    moved = stats["accepted"][1:] if "accepted" in stats else np.any(draws[1:] != draws[:-1], -1)
     rows = np.arange(1, len(draws))[:, None]
     return np.max(rows - np.maximum.accumulate(np.where(moved, rows, 0)), 0, initial=0)
 
@@ -165,11 +191,11 @@ def best_independence(trial: Trial) -> tuple[State, dict[str, Any]]:
     """
     here, flat, lp, widths = trial.coordinates, trial.flat, trial.stats["lp"].ravel(), trial.coordinates.deviations()
     few = len(widths) <= FEW_COORDINATES and here.dense
-    divergence = np.inf if few else float(np.sum(np.log(widths))) - here.log_det()
+    divergence = np.inf if few else float(np.sum(np.log(widths))) - here.log_volume()
     best, found = fit_independence(trial.whitened, lp, flat) if divergence > SAME else ({}, {})
     if divergence > OTHER:
         return best, found | {"diagonal": False}
-    own, theirs = fit_independence(Affine(here.mean, widths).z(flat), lp, flat)
+    own, theirs = fit_independence(here.diagonal().z(flat), lp, flat)
     serves = not found or theirs["independence_efficiency"] >= NEARLY * found["independence_efficiency"]
     return (own, theirs | {"diagonal": True}) if serves else (best, found | {"diagonal": False})
 

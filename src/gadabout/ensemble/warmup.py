@@ -14,7 +14,7 @@ from itertools import accumulate, chain, count
 import numpy as np
 
 from gadabout.density import AbstractDensity
-from gadabout.ensemble.coordinates import Affine
+from gadabout.ensemble.coordinates import Coordinates
 from gadabout.ensemble.gaussian import factor_of, geometric_mean
 from gadabout.ensemble.move import Draws, State
 from gadabout.ensemble.split_hmc import SplitHMC
@@ -113,16 +113,16 @@ class Warmup:
         """After how many iterations windows end."""
         return tuple(accumulate(quick_windows(self.length)))
 
-    def init(self, x: np.ndarray, coordinates: Affine, rng: np.random.Generator, step_size: float = STEP_SIZE) -> State:
+    def init(self, x: np.ndarray, coordinates: Coordinates, rng: np.random.Generator, step_size: float = STEP_SIZE) -> State:
         """The state of chains that stand at x, (chains, n)."""
-        begun = {"mean": coordinates.mean, "factor": coordinates.factor, "rule": self.rule.init(step_size)}
+        begun = coordinates.arrays() | {"rule": self.rule.init(step_size)}
         begun |= {"counts": np.zeros(6, int)} | self._no_sums(coordinates)
         chains = SplitHMC(self.density, coordinates, step_size).init(x, rng)
         return begun | {f"chains.{name}": values for name, values in chains.items()}
 
     def move(self, state: State) -> SplitHMC:
         """Split HMC with what is learned so far."""
-        return SplitHMC(self.density, coordinates_of(state), float(state["rule"][0]))
+        return SplitHMC(self.density, Coordinates.of(state), float(state["rule"][0]))
 
     def settled(self, state: State) -> bool:
         """Whether fits agree, and the step size is learned."""
@@ -168,28 +168,28 @@ class Warmup:
         state = state | {"rule": np.concatenate([[step_size], state["rule"][1:]])}
         settled = agrees
         if agrees or rows < used:  # few draws are a part of the next window
-            none = self._no_sums(coordinates_of(state)) if agrees else {}
+            none = self._no_sums(Coordinates.of(state)) if agrees else {}
             return state | none | {"counts": np.array([windows + agrees, used, agreed, agrees, settled, done])}
         coordinates, stretch = self._fit(state, agreed)
         if np.isfinite(coordinates.factor).all() and np.isfinite(coordinates.mean).all() and np.isfinite(stretch):
             alike = windows > 0 and stretch < agreement(n, rows)
             agreed, used = (agreed + rows if alike else 0), rows
             agrees = int(alike and windows >= FEWEST_WINDOWS - 1 and agreed >= n + FEWEST_DRAWS)
-            x = coordinates_of(state).x(state["chains.z"])
+            x = Coordinates.of(state).x(state["chains.z"])
             chains = SplitHMC(self.density, coordinates, step_size).init(x, rng)
-            state |= {"mean": coordinates.mean, "factor": coordinates.factor, "rule": self.rule.init(step_size)}
+            state |= coordinates.arrays() | {"rule": self.rule.init(step_size)}
             state |= {f"chains.{name}": values for name, values in chains.items()}
         else:
             agreed = 0
         counts = np.array([windows + 1, used, agreed, agrees, settled, done])
-        return state | self._no_sums(coordinates_of(state)) | {"counts": counts}
+        return state | self._no_sums(Coordinates.of(state)) | {"counts": counts}
 
-    def _fit(self, state: State, agreed: int) -> tuple[Affine, float]:
+    def _fit(self, state: State, agreed: int) -> tuple[Coordinates, float]:
         """The coordinates of a window's draws, and the largest change of a direction's width, as a logarithm.
 
         Where they agree with the last ones, those change by as much as this window's share of the draws that agreed.
         """
-        rows, dense, here = int(state["rows"]), state["factor"].ndim == 2, coordinates_of(state)
+        rows, dense, here = int(state["rows"]), state["factor"].ndim == 2, Coordinates.of(state)
         mean_z, mean_g = state["sum_z"] / rows, state["sum_g"] / rows
         square = (lambda v: np.outer(v, v)) if dense else np.square
         covariance = lambda products, mean: (products - rows * square(mean)) / max(rows - 1, 1)
@@ -201,11 +201,11 @@ class Warmup:
         widths = np.linalg.eigvalsh(found) if dense else found
         stretch = float(np.max(np.abs(0.5 * np.log(np.maximum(widths, np.finfo(float).tiny)))))
         share = rows / (rows + agreed) if stretch < agreement(here.dim, rows) else 1.0
-        change = Affine(np.zeros(here.dim), factor_of(unit + share * (found - unit), unit))
-        shift = share * (mean_z + change.x(change.pull(mean_g[None]))[0])
+        change = Coordinates(np.zeros(here.dim), factor_of(unit + share * (found - unit), unit))
+        shift = share * (mean_z + change.affine(change.through_factor(mean_g[None]))[0])
         return here.then(shift, change.factor), stretch
 
-    def _no_sums(self, coordinates: Affine) -> State:
+    def _no_sums(self, coordinates: Coordinates) -> State:
         shape, n = coordinates.factor.shape, coordinates.dim
         sums = {"sum_z": np.zeros(n), "sum_g": np.zeros(n), "products_z": np.zeros(shape)}
         return {"rows": np.zeros((), int), **sums, "products_g": np.zeros(shape)}
@@ -214,11 +214,6 @@ class Warmup:
 def agreement(n: int, draws: int) -> float:
     """The largest change of a direction's width between fits to so many draws that agree, as a logarithm."""
     return float(np.clip(np.sqrt(n / max(draws, 1)), AGREEMENT, 2 * AGREEMENT))
-
-
-def coordinates_of(state: State) -> Affine:
-    """The coordinates that a state holds."""
-    return Affine(state["mean"], state["factor"])
 
 
 def chains_of(state: State) -> State:

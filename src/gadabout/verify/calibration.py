@@ -19,7 +19,7 @@ from scipy.stats import norm
 
 from gadabout.algorithms import default, hmc, nuts
 from gadabout.density import AbstractDensity
-from gadabout.ensemble.coordinates import Affine
+from gadabout.ensemble.coordinates import Coordinates
 from gadabout.ensemble.split_hmc import SplitHMC
 from gadabout.kernels import AbstractKernel
 from gadabout.target import Target
@@ -113,7 +113,7 @@ def _alternated_on_host(model: Generative, start: tuple, keys: Key[Array, " roun
     (theta, y), rng, rates = start, np.random.Generator(np.random.Philox(31)), []
     renew = jax.jit(jax.vmap(model.data))
     density = _OwnData(model, y)
-    move = SplitHMC(density, Affine(np.zeros(model.n), np.ones(model.n)), STEP_SIZE)
+    move = SplitHMC(density, Coordinates(np.zeros(model.n), np.ones(model.n)), STEP_SIZE)
     for key in keys:
         state, drawn = move.advance(move.init(np.asarray(theta, float), rng), rng, 1)
         theta = jnp.asarray(move.positions(state))

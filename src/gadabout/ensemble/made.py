@@ -1,0 +1,69 @@
+"""The moves that a handover stands for: the one mapping from names to moves."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from gadabout.density import AbstractDensity
+from gadabout.ensemble.choose import Move
+from gadabout.ensemble.handover import Handover
+from gadabout.ensemble.independence import Independence
+from gadabout.ensemble.mixture import MOST_COORDINATES, FromMixture, fitted, local_step
+from gadabout.ensemble.move import AbstractMove
+from gadabout.ensemble.nuts import Nuts
+from gadabout.ensemble.split_hmc import SplitHMC
+from gadabout.ensemble.tails import Tails
+
+HALVINGS = 14
+"""of a stride of NUTS at most"""
+OFTEN, SELDOM = 8, 32
+"""transitions from one local move to the next among independence proposals"""
+
+
+def move_of(handover: Handover) -> Move:
+    """The move that was chosen."""
+    assert handover.move is not None
+    return list(Move)[int(handover.move)]
+
+
+def nuts_chosen(handover: Handover) -> bool:
+    """Whether NUTS was chosen."""
+    return move_of(handover) in (Move.NUTS, Move.NUTS_DIAGONAL)
+
+
+def made_move(density: AbstractDensity, handover: Handover) -> AbstractMove:
+    """The chosen move with what was learned."""
+    assert handover.step_size is not None
+    step_size, move = float(handover.step_size), move_of(handover)
+    if handover.mixture is not None:
+        return FromMixture(density, handover.mixture, step_size)
+    here = handover.coordinates
+    if nuts_chosen(handover):
+        return Nuts(density, here, step_size, halvings=HALVINGS)
+    if move is Move.INDEPENDENCE_DIAGONAL and here.dense:
+        here = here.diagonal()
+    repeats = 1 if handover.repeats is None else int(handover.repeats)
+    local = SplitHMC(density, here, step_size, repeats=repeats if move is Move.SPLIT_HMC else 1)
+    if move is Move.SPLIT_HMC:
+        return local
+    assert handover.tails is not None
+    assert handover.weights is not None
+    period = OFTEN if move is Move.INDEPENDENCE_OFTEN else SELDOM
+    return Independence(local, Tails(*handover.tails), handover.weights, period)
+
+
+def chosen(handover: Handover, move: Move, **learned: np.ndarray) -> Handover:
+    """The handover with a move, and what it needs beside the coordinates and the step size."""
+    return replace(handover, move=np.asarray(list(Move).index(move)), **learned)
+
+
+def with_mixture(
+    density: AbstractDensity, ends: np.ndarray, rng: np.random.Generator, chains: int, target_acceptance: float = 0.8
+) -> tuple[Handover | None, dict[str, Any]]:
+    """Chains spread over the modes near `ends` (m, n) by a mixture, if that is of use, and what is said of it."""
+    mixture, told = fitted(density, ends, rng) if ends.shape[1] <= MOST_COORDINATES else (None, {})
+    if mixture is None:
+        return None, told
+    x, step_size = local_step(density, mixture, rng, chains, target_acceptance)
+    return chosen(Handover(x, step_size=np.asarray(step_size)), Move.MIXTURE, **mixture.arrays()), told
