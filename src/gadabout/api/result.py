@@ -10,7 +10,7 @@ import numpy as np
 from gadabout.api.divergences import cut_short, with_variables
 from gadabout.api.learned import learned_by_name
 from gadabout.api.predictive import posterior_predictive
-from gadabout.api.troubles import all_frozen, few_starts, found_in_run, unsettled
+from gadabout.api.troubles import all_frozen, few_starts, found_in_run, unseen_modes, unsettled
 from gadabout.api.verdict import as_tree, found_in_draws, judge
 from gadabout.driver import Ending, Engine, Interrupted
 from gadabout.files import json_value
@@ -128,6 +128,7 @@ def _found(engine: Engine, ending: Ending, tree: "xr.DataTree") -> list[Finding]
     dataset = posterior.to_dataset()
     verdict = judge(dataset)
     tree["diagnostics"] = as_tree(verdict, dataset)
+    found += unseen_modes(engine.evidence, verdict.names)
     found = with_variables(found, dataset, stats, verdict.names) + cut_short(dataset, stats, verdict.names)
     return found if all_frozen(stats) else found + found_in_draws(dataset, verdict)
 

@@ -1,12 +1,12 @@
 """What went wrong in a run, by its own account: how it ended, chains that stood still, bounds that learning met."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from gadabout.driver import Completed, Ending, Failed, Interrupted, Until
-from gadabout.findings import Finding
+from gadabout.findings import MOST_NAMED, Finding
 
 LAGGING = 0.1
 """a chain that accepts less than this share of what the median chain accepts is reported"""
@@ -17,8 +17,14 @@ FAR = 4.0
 COARSE = 0.1
 """the difference of log densities that acceptance must be able to tell"""
 
+MOST_DISCONTINUOUS = 0.01
+"""the share of trajectories in which halved steps may stay as wrong as whole ones; 0.002 in necks of smooth densities"""
+
 FEWEST_STARTS = 4
 """places where chains began that R-hat needs, or as many as there are chains"""
+
+MOST_UNSEEN = 0.02
+"""the chance, of an ascent to a mode, that the mode is another one than those that are known"""
 
 COUNTED = {
     "nonfinite": "their log density or gradient was not finite and they were rejected; check the model's support",
@@ -57,7 +63,8 @@ def found_in_run(
     if until is not None and isinstance(ending, Completed):
         problem = f"all {draws:,} draws were made and the rule of `until` is not met"
         found.append(Finding("until", problem, "use more num_draws", figure=float(draws)))
-    return found + standing(stats) + counted(stats) + coarse(stats) + off_aim(stats, learned) + bounds_met(learned)
+    jumps = coarse(stats) or discontinuous(stats)
+    return found + standing(stats) + counted(stats) + jumps + off_aim(stats, learned) + bounds_met(learned)
 
 
 def standing(stats: Mapping[str, np.ndarray]) -> list[Finding]:
@@ -125,6 +132,20 @@ def coarse(stats: Mapping[str, np.ndarray]) -> list[Finding]:
     return [Finding("coarse", problem, remedy, figure=step, limit=COARSE)]
 
 
+def discontinuous(stats: Mapping[str, np.ndarray]) -> list[Finding]:
+    """A log density that jumps, so that no step is short enough (`ensemble.halving`); rounding may look like it."""
+    events = stats.get("discontinuous")
+    if events is None or not events.size or not events.mean() > MOST_DISCONTINUOUS:
+        return []
+    share, affected = float(events.mean()), events.any(1)
+    problem = f"{share:.0%} of trajectories meet jumps of the log density, which no step is short enough for"
+    remedy = "marginalise the discrete choice, smooth the step, or give the border as a constraint"
+    if "lp" in stats and stats["lp"].dtype == np.float32:
+        remedy += "; if there is none, float32 is too coarse for a term of it: use float64"
+    chains = [] if affected.all() else np.flatnonzero(affected).tolist()
+    return [Finding("discontinuous", problem, remedy, chains=chains, figure=share, limit=MOST_DISCONTINUOUS)]
+
+
 def few_starts(distinct: int | None, chains: int) -> list[Finding]:
     """Chains that began where others stood, so many that R-hat has little to compare."""
     if distinct is None or distinct >= min(chains, FEWEST_STARTS):
@@ -140,6 +161,21 @@ def unsettled(choice: Mapping[str, Any]) -> list[Finding]:
         return []
     problem = "the Gaussian that moves are fitted to still changed when its share of warm-up was over"
     return [Finding("unsettled", problem, "use more num_warmup, or default(move='nuts')")]
+
+
+def unseen_modes(choice: Mapping[str, Any], names: Sequence[str]) -> list[Finding]:
+    """Modes so many that a search for them did not find each twice: there may be others, which no R-hat shows."""
+    chance = choice.get("modes_seen_once", 0.0)
+    if choice.get("move") != "mixture" or chance <= MOST_UNSEEN:
+        return []
+    problem = (
+        f"of the ascents that led to the {len(choice['modes'])} modes, {chance:.0%} led to one that no other found: "
+        "there may be modes that no chain visits"
+    )
+    remedy = "start where the modes are, with `init` or the model's `start`, or say what the data cannot tell apart"
+    return [
+        Finding("modes", problem, remedy, variables=list(names[:MOST_NAMED]), figure=float(chance), limit=MOST_UNSEEN)
+    ]
 
 
 def off_aim(stats: Mapping[str, np.ndarray], learned: Mapping[str, np.ndarray]) -> list[Finding]:

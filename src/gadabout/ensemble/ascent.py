@@ -75,7 +75,12 @@ class Whitened:
 
 @np.errstate(all="ignore")
 def ascend(
-    density: Any, positions: np.ndarray, most_turns: int = MOST_TURNS, behind: int = 0, known: bool = False, near: float = 1.0
+    density: Any,
+    positions: np.ndarray,
+    most_turns: int = MOST_TURNS,
+    behind: int = 0,
+    known: bool = False,
+    near: float = 1.0,
 ) -> Paths:
     """The ascents of chains from positions (chains, n), one batch of evaluations a turn, of those that have not ended.
 

@@ -6,6 +6,7 @@ affine in z. π becomes the density $\pi(x(z))\,|\partial x/\partial z|$ of z.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -56,7 +57,7 @@ class Noncentring:
         return (y[:, self.ancestors] - self.centre) @ self.log_scales.sum(0)
 
     def pull(self, y: np.ndarray, grad: np.ndarray) -> np.ndarray:
-        """Gradients with respect to y of log π(x(y)) + log |∂x/∂y|, from those of log π at x(y), all of shape (m, n)."""
+        """Gradients with respect to y of log π(x(y)) + log |∂x/∂y|, from those of log π at x(y), of shape (m, n)."""
         pulled, (_, log_scale) = grad.copy(), self._of_ancestors(y)
         g = grad[:, self.children]
         pulled[:, self.children] = stretched = np.exp(log_scale) * g
@@ -208,7 +209,7 @@ def unpacked(vector: np.ndarray | None) -> tuple[Noncentring, ...]:
     for _ in range(int(vector[0])):
         p, q = (int(size) for size in vector[at : at + 2])
         ends = np.cumsum([at + 2, p, q, p, q, q * p, q * p])
-        A, C, centre, location, B, K = (vector[a:b] for a, b in zip(ends[:-1], ends[1:], strict=True))
+        A, C, centre, location, B, K = (vector[a:b] for a, b in pairwise(ends))
         layers.append(Noncentring(A.astype(int), C.astype(int), centre, location, B.reshape(q, p), K.reshape(q, p)))
         at = int(ends[-1])
     return tuple(layers)
@@ -218,11 +219,11 @@ def in_words(layers: Sequence[Noncentring], names: Sequence[str]) -> list[str]:
     """What scales what, a line for each variable and layer, such as "theta is scaled by exp(log_tau), about mu"."""
     lines = []
     for layer in layers:
-        ancestors = [names[a] for a in layer.ancestors]
-        children = np.array([names[j].split("[")[0] for j in layer.children])
+        ancestors = [names[int(a)] for a in layer.ancestors]
+        children = np.array([names[int(j)].split("[")[0] for j in layer.children])
         for variable in dict.fromkeys(children.tolist()):
             rows = np.flatnonzero(children == variable)
-            own = names[layer.children[rows[0]]] if len(rows) == 1 else variable
+            own = names[int(layer.children[rows[0]])] if len(rows) == 1 else variable
             K, B = layer.log_scales[rows], layer.slopes[rows]
             scales = _terms(K, ancestors)
             about = [name for name, slopes in zip(ancestors, B.T, strict=True) if 0.7 < np.median(slopes) < 1.3]
@@ -233,7 +234,7 @@ def in_words(layers: Sequence[Noncentring], names: Sequence[str]) -> list[str]:
 
 
 def _terms(K: np.ndarray, ancestors: Sequence[str]) -> str:
-    """The sum of K a as people read it: `0.9 log_tau − 0.5 x[2]`; of an ancestor of each child its own, `log_lambda`."""
+    """The sum of K a as people read it: `0.9 log_tau − 0.5 x[2]`; `log_lambda` of an own ancestor each."""
     signed: dict[str, list[float]] = {}
     for name, column in zip(ancestors, K.T, strict=True):
         if column.any():

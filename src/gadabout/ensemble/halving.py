@@ -11,13 +11,14 @@ energy oscillates along a trajectory.
 
 Where the density jumps, or log π is rounded, the energy's error does not fall with the step, and halving is given up.
 An attempt breaks off where its range reaches `LARGE`. If the largest change of energy in one part has stayed within a
-factor of `RATIO` for `FLAT_LEVELS` halvings in a row (on a smooth density it falls by about 8 in each), the attempt
-goes on to its end and is taken: $c_\ell = 0$. So $c_\ell$ depends on the attempts of levels 0 to ℓ, all made from the
-stride's start. $P'_\ell$ follows by the same rule from attempts that are all made from its end; one of level ℓ itself
-is among them if that breaks off, and if halving is given up there at a lower level, or not at ℓ, then $P'_\ell = 0$.
-P and P' are thus the probabilities of the same stride in either direction, which is all that invariance asks for. An
-attempt that was to be taken and meets an energy that is not finite, or any that meets one after `BORDER_PARTS` parts,
-ends the trajectory as a divergence.
+factor of `RATIO` for two halvings in a row, or three where it is large (on a smooth density it falls by about 8 in
+each), the attempt goes on to its end and is taken: $c_\ell = 0$. So $c_\ell$ depends on the attempts of levels 0 to ℓ,
+all made from the stride's start. $P'_\ell$ follows by the same rule from attempts that are all made from its end, one
+of level ℓ among them if that breaks off; $P'_\ell = 0$ where halving is given up there at a lower level, or not at ℓ.
+P and P' are thus the probabilities of the same stride in either direction, which is all that invariance asks for.
+
+A trajectory diverges at a stride that is so taken if its energy is not finite or changes by more than `JUMP`, and at
+one of which an attempt has an energy that is not finite after `BORDER_PARTS` parts. Neither depends on the start.
 
 Each chain is at its own part of its own attempt; `advance_part` moves all of them by one gradient.
 """
@@ -31,23 +32,25 @@ SMALL, LARGE = 0.5, 1.5
 """ranges of the energy along a stride, in nats: up to the first no more parts are tried, from the second always"""
 STRIDE = 2
 """leapfrogs of size ε"""
-RATIO, FLAT_LEVELS = 2.0, 2
-"""of the largest change of energy in a part to that of the level before, up or down, and for how many halvings in a row;
-after one, halving is given up in bends of smooth densities as well where steps are much too long"""
+RATIO = 2.0
+"""of the largest change of energy in a part to that of the level before, up or down, by which it counts as unchanged"""
+HALVINGS, HALVINGS_IF_LARGE, LARGE_CHANGE = 2, 3, 10.0
+"""in a row that left it unchanged, after which halving is given up, the second number where it is above the third, in
+nats: steep walls of smooth densities look like jumps of that size for longer"""
 BORDER_PARTS = 64
 """made before an energy that is not finite, which is then taken for a border that shorter steps meet as well"""
 JUMP = 1000.0
-"""change of the energy along a stride, up or down, in nats, beyond which the trajectory ends as a divergence: were it
-counted from the trajectory's start, as in plain NUTS, a jump of 1000 nats would be crossed from some starts only"""
+"""change of the energy along a stride, up or down, in nats, at which the trajectory diverges: were it counted from the
+trajectory's start, as in plain NUTS, a jump of 1000 nats would be crossed from some starts and not from others"""
 
 
-def refinement_probability(spread: np.ndarray, flat: np.ndarray) -> np.ndarray:
-    """The probability that a stride is tried with more parts, by the range of its energy and by `flatness`.
+def refinement_probability(spread: np.ndarray, given_up: np.ndarray) -> np.ndarray:
+    """The probability that a stride is tried with more parts, by the range of its energy: 0 where that is `given_up`.
 
     It is 1 where the range is infinite or NaN.
     """
     by_range = np.where(spread < LARGE, np.maximum(spread - SMALL, 0.0) / (LARGE - SMALL), 1.0)
-    return np.where((flat >= FLAT_LEVELS) & (spread < np.inf), 0.0, by_range)
+    return np.where(given_up & (spread < np.inf), 0.0, by_range)
 
 
 def flatness(flat: np.ndarray, largest: np.ndarray, coarser: np.ndarray) -> np.ndarray:
@@ -57,6 +60,11 @@ def flatness(flat: np.ndarray, largest: np.ndarray, coarser: np.ndarray) -> np.n
     """
     ratio = largest / coarser
     return np.where((ratio > 1 / RATIO) & (ratio < RATIO), flat + 1, 0)
+
+
+def gives_up(flat: np.ndarray, largest: np.ndarray) -> np.ndarray:
+    """Whether halving is given up after so many halvings in a row that left the largest change of energy as it is."""
+    return flat >= np.where(largest < LARGE_CHANGE, HALVINGS, HALVINGS_IF_LARGE)
 
 
 def log_odds(forth: np.ndarray, back: np.ndarray) -> np.ndarray:
@@ -116,7 +124,8 @@ def advance_part(s: State, energy: np.ndarray, halvings: int) -> tuple[np.ndarra
         return i, *np.zeros((2, 0), bool), *np.zeros((2, 0))
     level, found, start, flat = s["level"][i], s["found"][i], s["origin_energy"][i], s["flat"][i]
     forth, back, energy, spread = s["forth"][i], s["back"][i], energy[i], (s["high"] - s["low"])[i]
-    refine = refinement_probability(spread, flat)
+    given_up = s["given_up"][i] | gives_up(flat, s["largest"][i])
+    refine = refinement_probability(spread, given_up)
     border = ~(spread < np.inf) & (s["given_up"][i] | (s["made"][i] >= BORDER_PARTS))
     finer = ~found & (s["coin"][i] < forth * refine)
     beyond = ~found & ~finer & (np.abs(energy - start) > JUMP)
@@ -124,7 +133,7 @@ def advance_part(s: State, energy: np.ndarray, halvings: int) -> tuple[np.ndarra
     acceptance = np.fmax(np.exp(np.minimum(start - energy, 0.0)), 0.0)
     s["unhalved"][i] = acceptance = np.where(~found & (level == 0), acceptance, s["unhalved"][i])
     s["discontinuous"][i] |= (arrived | beyond) & (spread >= LARGE)
-    s["futile"][i] += (futile := (arrived | beyond) & (flat >= FLAT_LEVELS) & (flat == level))
+    s["futile"][i] += (futile := (arrived | beyond) & given_up & (flat == level))
     s["enough"][i] = enough = np.where(arrived, level, s["enough"][i])
     s["range"][i] = taken = np.where(arrived, spread, s["range"][i])
     s["finest"][i] = finest = np.where(arrived, s["largest"][i], s["finest"][i])
@@ -134,7 +143,7 @@ def advance_part(s: State, energy: np.ndarray, halvings: int) -> tuple[np.ndarra
     s["flat"][i] = flat = np.where(arrived, 0, flat)
     s["coarser"][i] = coarser = np.where(arrived, np.nan, s["largest"][i])
     known = found & (level == enough) & (taken < LARGE)  # an attempt of that level would be what was made
-    refine = refinement_probability(taken, flatness(flat, finest, coarser))
+    refine = refinement_probability(taken, gives_up(flatness(flat, finest, coarser), finest))
     back = np.where(border, 0.0, back * np.where(known, 1 - refine, 1.0))
 
     ends = i[arrived]
@@ -163,6 +172,6 @@ def attempts_over(s: State, energy: np.ndarray) -> np.ndarray:
         return i
     flat = flatness(s["flat"][i], s["largest"][i], s["coarser"][i])
     s["flat"][i] = flat = np.where(s["given_up"][i], s["flat"][i], flat)
-    goes_on = (flat >= FLAT_LEVELS) & (spread[i] < np.inf) & ~whole[i] & ~s["found"][i]
+    goes_on = gives_up(flat, s["largest"][i]) & (spread[i] < np.inf) & ~whole[i] & ~s["found"][i]
     s["given_up"][i[goes_on]] = True
     return i[~goes_on]

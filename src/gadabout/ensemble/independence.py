@@ -74,8 +74,9 @@ class Independence(AbstractMove):
         x, lp, log_det, z = x[rows, each], lp[rows, each], log_det[rows, each], z[rows[-1], each]
         end_lp, grad = coordinates.value_and_grad(density, z)
         found = {
-            "position": x, "lp": lp - log_det, "acceptance_rate": np.exp(np.minimum(0, log_ratio)), "accepted": accepted,
-            "nonfinite": ~finite, "energy": -lp, "step_size": np.full((P, chains), self.local.step_size),
+            "position": x, "lp": lp - log_det, "acceptance_rate": np.exp(np.minimum(0, log_ratio)),
+            "accepted": accepted, "nonfinite": ~finite, "energy": -lp,
+            "step_size": np.full((P, chains), self.local.step_size),
         }  # fmt: skip
         found |= {name: np.zeros((P, chains), first[name].dtype) for name in first.keys() - found.keys()}
         first["gradient_evaluations"] += 1  # the one that the next block begins with

@@ -27,35 +27,44 @@ from gadabout.ensemble.warmup import LONGEST_STEP, STEP_SIZE, DualAveraging
 
 FREEDOM = 8.0
 """degrees of freedom: tails longer than those of what components stand for"""
-MOST_COMPONENTS, MOST_POINTS, MOST_COORDINATES = 24, 64, 40
+MOST_COMPONENTS, MOST_POINTS, MOST_COORDINATES = 48, 96, 40
 CLIMB, NEARLY = 200, 1e-2
 """turns from where an ascent ended to the mode, at most, and gᵀ H⁻¹ g over n there"""
 APART = 2.0
 """a mode is another one if it is further from those before than so many widths of theirs, times √n"""
-SEARCHES, AGAIN, FEW = 3, 128, 0.02
-"""more rounds of ascents, ascents of each, and the share of modes seen once at which there are no more rounds"""
+SEARCHES, AGAIN = 12, 128
+"""more rounds of ascents at most, and ascents of each"""
+FEW = 0.02
+"""the chance of another mode that is let be"""
 NEGLIGIBLE = 9.0
 """nats of mass below the first"""
 ROUNDS, PATIENCE, DRAWS = 16, 4, 4_000
 """of EM, those without a gain after which it ends, and draws of each"""
 GAINED = 1.05
 """times as large a share is a gain"""
-TEMPERED, EFFECTIVE = (1.0, 0.7, 0.5, 0.35, 0.25, 0.15, 0.1), 0.1
+TEMPERED, EFFECTIVE = (1.0, 0.7, 0.5, 0.35, 0.25), 0.1
 """powers of weights, of which the largest is taken that leaves so large an effective share"""
 ENOUGH, LEAST = 0.6, 0.02
 """the effective share of weighted draws from which EM goes on no more, and below which the mixture is of no use"""
 LARGEST_PARETO_K = 0.7
+WIDE = 0.05
+"""the share of the component between the modes, to begin with"""
 SPREAD = 0.05
 """of all weight, which is spread evenly over components"""
 LEARNING = 30
 """local moves that their step size is learned in"""
 
 
+def _log_sum(parts: np.ndarray) -> np.ndarray:
+    """log Σ_k exp of rows (m, K), shape (m,)."""
+    return np.asarray(logsumexp(parts, 1))
+
+
 @dataclass(frozen=True)
 class Mixture:
     """Student-t components in proportion to `weights` (K,): `means` (K, n), lower-triangular `factors` (K, n, n).
 
-    And of which of the `modes` each is, (K,).
+    And of which of the `modes` each is, (K,); −1 of none.
     """
 
     weights: np.ndarray
@@ -79,11 +88,11 @@ class Mixture:
         z = np.einsum("kij,kmj->kmi", self._inverses, x - self.means[:, None])
         volumes = np.log(np.abs(np.diagonal(self.factors, axis1=1, axis2=2))).sum(1)
         tails = 0.5 * (FREEDOM + x.shape[1]) * np.log1p(squares(z) / FREEDOM)
-        return (np.log(self.weights) - volumes - tails.T)
+        return np.log(self.weights) - volumes - tails.T
 
     def log_q(self, x: np.ndarray) -> np.ndarray:
         """log q(x) up to a constant, (m,)."""
-        return logsumexp(self.parts(x), 1)
+        return _log_sum(self.parts(x))
 
     def halves(self, rng: np.random.Generator) -> "Mixture":
         """The mixture with two components for each, a standard deviation apart in a direction drawn at random."""
@@ -129,9 +138,9 @@ def _learned(density: AbstractDensity, q: Mixture, rng: np.random.Generator) -> 
     for _ in range(ROUNDS):
         y = q.draw(rng, DRAWS)
         parts = q.parts(y)
-        log_w = density.value(y) - logsumexp(parts, 1)
+        log_w = density.value(y) - _log_sum(parts)
         log_w = np.where(np.isfinite(log_w), log_w - np.max(log_w[np.isfinite(log_w)], initial=-np.inf), -np.inf)
-        share, responsible = _effective(log_w), np.exp(parts - logsumexp(parts, 1)[:, None])
+        share, responsible = _effective(log_w), np.exp(parts - _log_sum(parts)[:, None])
         since += 1
         if share > best[1]["mixture_efficiency"]:
             since = 0 if share > GAINED * best[1]["mixture_efficiency"] else since
@@ -155,7 +164,7 @@ def _masses(q: Mixture, log_weights: np.ndarray, responsible: np.ndarray) -> lis
     """Of each mode the mass and its standard error, the heaviest first."""
     W = np.exp(log_weights)
     W /= W.sum()
-    of_modes = np.stack([responsible[:, q.modes == k].sum(1) for k in np.unique(q.modes)], 1)
+    of_modes = np.stack([responsible[:, q.modes == k].sum(1) for k in range(q.modes.max() + 1)], 1)
     mass = W @ of_modes
     error = np.sqrt(np.sum((W[:, None] * (of_modes - mass)) ** 2, 0))
     digits = lambda value: float(f"{value:.3g}")
@@ -163,43 +172,55 @@ def _masses(q: Mixture, log_weights: np.ndarray, responsible: np.ndarray) -> lis
 
 
 def _maximised(q: Mixture, y: np.ndarray, weights: np.ndarray) -> Mixture:
-    """The mixture of the weighted draws that each component answers for, by weights (m, K); few draws keep its shape."""
+    """The mixture of the weighted draws that each component answers for, by weights (m, K); few draws change little."""
     total = weights.sum(0)
-    live = total > 1e-4
-    means = (weights.T @ y)[live] / total[live, None]
+    effective = total**2 / np.maximum(np.sum(weights**2, 0), np.finfo(float).tiny)
+    trust = effective / (effective + 2 * y.shape[1])
+    own = (weights.T @ y) / np.maximum(total, np.finfo(float).tiny)[:, None]
+    means = q.means + trust[:, None] * (own - q.means)
     covariances = []
-    for row, k in enumerate(np.flatnonzero(live)):
-        d = y - means[row]
-        effective = total[k] ** 2 / np.sum(weights[:, k] ** 2)
-        trust = effective / (effective + 2 * y.shape[1])
-        own = (weights[:, k, None] * d).T @ d / total[k]
-        covariances.append(trust * own + (1 - trust) * q.factors[k] @ q.factors[k].T)
-    shares = (1 - SPREAD) * total[live] / total[live].sum() + SPREAD / live.sum()
-    return Mixture(shares, means, np.linalg.cholesky(np.array(covariances)), q.modes[live])
+    for k, factor in enumerate(q.factors):
+        d = y - own[k]
+        covariance = (weights[:, k, None] * d).T @ d / max(total[k], np.finfo(float).tiny)
+        covariances.append(trust[k] * covariance + (1 - trust[k]) * factor @ factor.T)
+    shares = (1 - SPREAD) * total / total.sum() + SPREAD / len(total)
+    return Mixture(shares, means, np.linalg.cholesky(np.array(covariances)), q.modes)
 
 
 @dataclass(frozen=True)
 class Modes:
     """Modes of log π, the heaviest first: `x` (K, n), log masses by Laplace's method (K,), factors (K, n, n), and how
-    many ascents led to each, (K,), of `ascents`.
+    many ascents led to each, (K,).
     """
 
     x: np.ndarray
     mass: np.ndarray
     factors: np.ndarray
     count: np.ndarray
-    ascents: int
 
     def mixture(self) -> Mixture:
-        """The mixture of Gaussians as curved as log π is in the modes, in proportion to their masses."""
+        """Components as curved as log π is in the modes, in proportion to their masses, and one as wide as all of them.
+
+        That one, of mode −1, stands for what lies between the modes.
+        """
         K = min(len(self.x), MOST_COMPONENTS)
         shares = np.exp(self.mass[:K] - self.mass[0])
-        return Mixture(0.9 * shares / shares.sum() + 0.1 / K, self.x[:K], self.factors[:K], np.arange(K))
+        shares = 0.9 * shares / shares.sum() + 0.1 / K
+        centred = self.x[:K] - shares @ self.x[:K]
+        inside = np.einsum("k,kij,klj->il", shares, self.factors[:K], self.factors[:K])
+        wide = np.linalg.cholesky((shares[:, None] * centred).T @ centred + inside)
+        return Mixture(
+            np.append((1 - WIDE) * shares, WIDE),
+            np.concatenate([self.x[:K], (shares @ self.x[:K])[None]]),
+            np.concatenate([self.factors[:K], wide[None]]),
+            np.append(np.arange(K), -1),
+        )
 
     @property
     def seen_once(self) -> float:
-        """The share of ascents whose mode no other ascent found: the chance that the next one finds a new mode (Good 1953)."""
-        return float(np.sum(self.count == 1) / max(self.ascents, 1))
+        """The share of ascents to these modes whose mode no other found: the chance that the next finds another (Good
+        1953, "The population frequencies of species and the estimation of population parameters")."""
+        return float(np.sum(self.count == 1) / max(np.sum(self.count), 1))
 
 
 def _modes(density: AbstractDensity, ends: np.ndarray, rng: np.random.Generator) -> Modes | None:
@@ -249,7 +270,7 @@ def _different(density: AbstractDensity, x: np.ndarray, value: np.ndarray, scale
     tops, masses, factors, counts = (np.array(part) for part in zip(*found, strict=True))
     order = np.argsort(-masses)
     order = order[masses[order] >= masses.max() - NEGLIGIBLE]
-    return Modes(tops[order], masses[order], factors[order], counts[order], len(x))
+    return Modes(tops[order], masses[order], factors[order], counts[order])
 
 
 def _inverse_curvature(density: AbstractDensity, x: np.ndarray, scale: np.ndarray) -> np.ndarray:
@@ -330,16 +351,17 @@ class FromMixture(AbstractMove):
     def local(self, state: State, rng: np.random.Generator) -> tuple[State, Draws]:
         """The state after a local move of each chain, and its statistics, of shape (chains,)."""
         x, (chains, n) = state["x"], state["x"].shape
-        here = self.mixture.parts(x)
+        at_modes = self.mixture.modes >= 0  # about what lies between modes no local move goes
+        here = self.mixture.parts(x)[:, at_modes]
         k = np.argmax(here + rng.gumbel(size=here.shape), 1)
-        own = OwnCoordinates(self.mixture.means[k], self.mixture.factors[k])
+        own = OwnCoordinates(self.mixture.means[at_modes][k], self.mixture.factors[at_modes][k])
         move: Any = SplitHMC(self.density, own, self.step_size)  # pyright: ignore[reportArgumentType]
         z, momentum = own.z(x), rng.standard_normal((chains, n))
         begun = {"z": z, "residual": own.pull(state["grad"]) + z, "lp": state["lp"]}
         end, p = move.trajectory(begun, momentum, rng.random(chains))
         there_x = own.x(end["z"])
-        there, each = self.mixture.parts(there_x), np.arange(chains)
-        of_k = (there - logsumexp(there, 1)[:, None])[each, k] - (here - logsumexp(here, 1)[:, None])[each, k]
+        there, each = self.mixture.parts(there_x)[:, at_modes], np.arange(chains)
+        of_k = (there - _log_sum(there)[:, None])[each, k] - (here - _log_sum(here)[:, None])[each, k]
         log_ratio = end["lp"] - state["lp"] + 0.5 * (squares(momentum) - squares(p))
         finite = np.isfinite(end["lp"]) & np.isfinite(end["residual"]).all(1)
         diverging = ~(log_ratio > DIVERGENCE)

@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from gadabout.ensemble.ascent import Ascent, Points, ascend, gradients_rise, replacements, room_below
+from gadabout.ensemble.ascent import Ascent, Points, ascend, beneath_tangents, gradients_rise, replacements, room_below
 
 if TYPE_CHECKING:
     from gadabout.density.base import AbstractDensity
 
 __all__ = ["discarded_chains", "distinct_starts", "replacements", "search_modes"]
 
-STARTS, MOST_STARTS = 8, 128
+STARTS, MOST_STARTS = 16, 256
 """ascents of a mode search for each chain, and in all"""
-SPREADS = (3.0, 1.0, 3.0, 10.0)
+SPREADS = (3.0, 2.0, 3.0, 10.0)
 """by how much their starts are spread out more than the chains', in turn"""
 MOST_COORDINATES = 300
 """beyond which no modes are searched for: points at random miss whatever there is"""
@@ -67,8 +67,8 @@ def search_modes(
     count = max(chains, min(STARTS * chains, MOST_STARTS))
     widths = np.resize(SPREADS, count)[:, None] * np.std(starts, 0)
     spread = np.mean(starts, 0) + widths * rng.standard_normal((count, n))
-    points = np.concatenate([starts, spread])
-    if not gradients_rise(Points(points, *density.value_and_grad(points))):
+    points = Points(x := np.concatenate([starts, spread]), *density.value_and_grad(x))
+    if beneath_tangents(points) and not gradients_rise(points):
         return ModeSearch(positions, None, positions, False)
     ends, other = _other_modes(density, spread, ascent)
     apart = bool(other.any() or between(density, positions, np.roll(positions, 1, 0)).any())

@@ -20,7 +20,7 @@ from gadabout.ensemble.move import STATISTICS, TREE, AbstractMove, Draws, State
 from gadabout.ensemble.warmup import DualAveraging
 
 DIVERGENCE = 1000.0
-"""growth of the energy along a trajectory that counts as a divergence, in nats (Stan's)"""
+"""growth of the energy along a trajectory without halvings that counts as a divergence, in nats (Stan's)"""
 AHEAD, AHEAD_IN_WARMUP = 1_024, 32
 """iterations that a chain may be ahead of the slowest; in a funnel, few take a thousand times as long as most"""
 ROOM = 2**22
@@ -37,9 +37,11 @@ class Nuts(AbstractMove):
     is not drawn from. `nonfinite` counts those of the second kind. `acceptance_rate` is the mean of
     $\min(1, e^{H_0 - H})$ over all states visited, `accepted` says whether the chain moved.
 
-    With `halvings` a leaf is a stride of two leapfrogs in as many parts as its energy asks for (`ensemble.halving`).
-    `acceptance_rate` is then the mean probability of accepting each stride made without halvings, `cut_short` says
-    whether a trajectory ended before a stride that cannot be retraced, and `n_steps` counts leapfrogs of size ε.
+    With `halvings` a leaf is a stride of two leapfrogs in as many parts as its energy asks for (`ensemble.halving`,
+    which also says what diverges). `acceptance_rate` is then the mean probability of accepting each stride made without
+    halvings, of those that halvings change. `cut_short` says whether a trajectory ended before a stride that cannot be
+    retraced, `discontinuous` whether halving was given up in one whose energy changes too much, and `n_steps` counts
+    leapfrogs of size ε.
 
     `advance` ends when all chains have completed the rows that were wanted, and returns these; further rows of faster
     chains, and trajectories under way, are in the state. Chains `ahead` iterations ahead of the slowest wait. Uniforms
@@ -164,8 +166,8 @@ class Nuts(AbstractMove):
             return
         i, diverging, cut, limit = i[over], diverging[over], cut[over], limit[over]
         drawn, states, n = s["drawn"][i], s["states"][i], self.coordinates.dim
-        judged = states - s["futile"][i] if self.halvings else states
-        rate = np.where(judged > 0, s["acceptance"][i] / np.maximum(judged, 1), 1.0)
+        counted = states - s["futile"][i] if self.halvings else states
+        rate = np.where(counted > 0, s["acceptance"][i] / np.maximum(counted, 1), 1.0)
         nonfinite, steps = diverging & ~np.isfinite(energy[i]), states * (halving.STRIDE if self.halvings else 1)
         lp = drawn[:, -2] - self.coordinates.log_det(drawn[:, :n])
         abrupt = s["discontinuous"][i] if self.halvings else np.zeros(len(i), bool)

@@ -16,7 +16,7 @@ import numpy as np
 
 from gadabout.density import AbstractDensity
 from gadabout.ensemble import choose, unfolding
-from gadabout.ensemble.coordinates import Coordinates, folded, in_words, log_det, unfolded
+from gadabout.ensemble.coordinates import Coordinates, Noncentring, folded, in_words, log_det, unfolded
 from gadabout.ensemble.handover import Handover
 from gadabout.ensemble.made import HALVINGS, chosen, made_move, with_mixture
 from gadabout.ensemble.modes import discarded_chains, distinct_starts, replacements
@@ -49,6 +49,8 @@ TRIED = 96
 """iterations of a move in question"""
 MODES = 128
 """draws from which ascents to modes begin"""
+TOO_MANY = 1e-3
+"""the share of trajectories that diverge with which layers as people write them are tried"""
 UNFOLDED = 3
 """times that layers of coordinates are looked for"""
 RELEARNED = 250
@@ -229,9 +231,7 @@ class Pilot:
             layers, predicted = unfolding.layers_for(self.density, sample, begun.dense, self.rng)
             if not layers or predicted >= unfolding.GAIN * divergences[-1]:
                 break
-            started = replace(begun, **unfolding.gaussian_of(sample.below(layers), begun.dense, layers).arrays())
-            there, settled = self._learn_from(started)
-            there, further = self._run(there, len(trial.draws))
+            there, further, settled = self._under(layers, begun, sample, len(trial.draws))
             sample = self._sample(there, further)
             divergence = unfolding.fisher_divergence(sample.below(layers), begun.dense)
             if not divergence < divergences[-1]:
@@ -239,10 +239,26 @@ class Pilot:
             begun, trial = there, further
             divergences.append(divergence)
             told |= {"settled": settled}
+        if begun.layers is not None and trial.diverging > TOO_MANY:  # a fit that ends where draws do
+            sample = self._sample(begun, trial)
+            layers = unfolding.plain_layers(self.density, sample, begun.coordinates.layers, begun.dense, self.rng)
+            there, further, settled = self._under(layers, begun, sample, len(trial.draws))
+            if further.diverging < 0.5 * trial.diverging:
+                begun, trial = there, further
+                divergences.append(unfolding.fisher_divergence(self._sample(begun, trial).below(layers), begun.dense))
+                told |= {"settled": settled}
         told |= {"fisher_divergence": [float(f"{each:.3g}") for each in (divergences[0], divergences[-1])]}
         if begun.layers is not None:
             told |= {"coordinates": in_words(begun.coordinates.layers, self.names)}
         return begun, trial, told
+
+    def _under(
+        self, layers: tuple[Noncentring, ...], begun: Handover, sample: unfolding.Sample, iterations: int
+    ) -> tuple[Handover, Trial, bool]:
+        """The handover after a warm-up in coordinates with layers, a trial there, and whether the warm-up settled."""
+        here = unfolding.gaussian_of(sample.below(layers), begun.dense, layers)
+        there, settled = self._learn_from(replace(begun, **here.arrays()))
+        return *self._run(there, iterations), settled
 
     def _mixture(self, begun: Handover, trial: Trial) -> tuple[Handover | None, dict[str, Any]]:
         """Chains spread over the modes by a mixture, where some are near the draws of a trial; else None."""

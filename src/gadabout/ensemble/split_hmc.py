@@ -30,7 +30,7 @@ DIVERGENCE = -1000.0
 class SplitHMC(AbstractMove):
     """Split HMC: every chain turns by an angle uniform on (0.6, 1) · π/2, in equally many equal steps.
 
-    Its state is `z` and `residual`, of shape (chains, n), and `lp`, log π(x) + `coordinates.log_det`, of shape (chains,).
+    Its state is `z` and `residual`, of shape (chains, n), and `lp`, log π(x) + `coordinates.log_det`, (chains,).
 
     Args:
         density: log π.

@@ -71,6 +71,11 @@ class Trial:
         """The coordinates z, of shape (t, chains, n)."""
         return self.whitened.reshape(self.draws.shape)
 
+    @property
+    def diverging(self) -> float:
+        """The share of trajectories that diverge."""
+        return float(self.stats["diverging"].mean()) if "diverging" in self.stats else 0.0
+
     def and_more(self, draws: np.ndarray, stats: Mapping[str, np.ndarray]) -> "Trial":
         """The trial with draws that were made afterwards, and their statistics."""
         both = {name: np.concatenate([self.stats[name], stats[name]]) for name in stats}
@@ -83,11 +88,10 @@ def diagnose(trial: Trial, rhat: bool = True) -> dict[str, Any]:
     `doubt` holds the reasons not to go on with them, in words.
     """
     draws, stats = trial.draws, trial.stats
-    diverging = float(stats["diverging"].mean()) if "diverging" in stats else 0.0
     rates = stats["acceptance_rate"].mean(0)
     doubt = []
-    if diverging > MOST_DIVERGING:
-        doubt.append(f"{diverging:.1%} of trajectories diverge")
+    if trial.diverging > MOST_DIVERGING:
+        doubt.append(f"{trial.diverging:.1%} of trajectories diverge")
     if slow_chains(stats).any():
         doubt.append(
             f"chain {int(np.argmin(rates))} accepts {rates.min():.0%}, the median chain {np.median(rates):.0%}"

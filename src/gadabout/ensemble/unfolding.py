@@ -33,14 +33,14 @@ sum of squares), and standard errors that it is away from 0"""
 MOST_LAYERS = 3
 SMALL = 0.02
 """a Fisher divergence with which a Gaussian does well enough"""
-GAIN = 0.7
-"""the share of the Fisher divergence that a layer may leave"""
+GAIN, GAINED = 0.7, 0.98
+"""the share of the Fisher divergence that a layer may leave, and that which is a gain over another layer"""
+MOST_ANCESTORS, FEW, FOLLOWED = 60, 40, 0.01
+"""of a location at most; all others where they are no more than so few; else those with this squared correlation"""
 ROUNDS = 8
 """of the regressions"""
-PLAIN = 0.9
+PLAIN = 0.6
 """what the divergence of a layer as people write it counts for"""
-NEAR = 0.2
-"""of a half, for such a layer"""
 LARGEST = 4.0
 """of a log scale for a standard deviation of an ancestor"""
 TRIES = 4
@@ -96,6 +96,20 @@ def layers_for(
     return layers, divergence
 
 
+@np.errstate(all="ignore")
+def plain_layers(
+    density: "AbstractDensity", sample: Sample, layers: Sequence[Noncentring], dense: bool, rng: np.random.Generator
+) -> tuple[Noncentring, ...]:
+    """Layers as people write them (`as_written`), where that can be; draws are of x."""
+    plain: tuple[Noncentring, ...] = ()
+    for layer in layers:
+        points = sample.y[rng.permutation(len(sample.y))[: points_at(sample.y.shape[1])]]
+        curvature = curvature_at(Density(density, plain), points, _given_others(sample, dense))
+        plain = (*plain, as_written(layer, curvature) or layer)
+        sample = sample.under(plain[-1])
+    return plain
+
+
 def points_at(n: int) -> int:
     """Draws at which curvature is measured."""
     return max(6, min(POINTS, GRADIENTS // (2 * n)))
@@ -104,9 +118,8 @@ def points_at(n: int) -> int:
 def fisher_divergence(sample: Sample, dense: bool) -> float:
     r"""That of the best Gaussian, $\mathbb E\|L^\top\nabla\log\pi + z\|^2/n$: fitted to one half, judged on the other.
 
-    The median over draws in place of the mean, and the mean of both ways round.
+    Of the squares s, $\log(1 + s)$ is averaged, which a few draws far out do not decide, and both ways round.
     """
-    N, n = sample.y.shape
     return float(np.mean([_divergence(sample, slice(i, None, 2), slice(1 - i, None, 2), dense) for i in (0, 1)]))
 
 
@@ -133,8 +146,9 @@ def gaussian_of(sample: Sample, dense: bool, layers: tuple[Noncentring, ...] = (
 
 @dataclass(frozen=True)
 class Curvature:
-    """At some points: H, −∇² log π, (m, n, n), and slopes ∂_a log H_jj / −2, (m, child j, ancestor a)."""
+    """At some points (m, n): H, −∇² log π, (m, n, n), and slopes ∂_a log H_jj / −2, (m, child j, ancestor a)."""
 
+    points: np.ndarray
     hessian: np.ndarray
     slopes: np.ndarray
 
@@ -151,7 +165,7 @@ def curvature_at(density: Density, points: np.ndarray, scale: np.ndarray) -> Cur
     H = 0.5 * (columns + np.swapaxes(columns, 1, 2))
     own = np.diagonal(H, axis1=1, axis2=2)
     slopes = -0.5 * third / np.where(own > 0, own, np.nan)[:, :, None]
-    return Curvature(H, slopes)
+    return Curvature(points, H, slopes)
 
 
 def scaled_pairs(curvature: Curvature, deviations: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -168,133 +182,154 @@ def scaled_pairs(curvature: Curvature, deviations: np.ndarray) -> tuple[np.ndarr
 
 
 def pick(K: np.ndarray, sure: np.ndarray, parents: bool = False) -> np.ndarray:
-    """Which pairs (child, ancestor) make a layer: ancestors in the order of what they scale, none of them a child."""
-    n = len(K)
+    """Which pairs (child, ancestor) make a layer: ancestors in the order of what they scale, none of them a child.
+
+    With `parents` no coordinate is a child that scales another about as much as it is scaled.
+    """
     weight = np.where((np.abs(K) > NOTICEABLE) & (sure > SURE), K**2, 0)
     weight *= weight.sum(0) > TOGETHER**2
     if parents:
-        own = weight.max(0) >= 0.25 * weight.max(1)
-        weight[own & (weight.max(0) > 0)] = 0
-    pairs, child, free = np.zeros((n, n), bool), np.zeros(n, bool), np.ones(n, bool)
+        weight[(weight.max(0) > 0) & (weight.max(0) >= 0.25 * weight.max(1))] = 0
+    pairs, child, free = np.zeros(K.shape, bool), np.zeros(len(K), bool), np.ones(len(K), bool)
     while True:
         score = (weight * free[:, None]).sum(0) * ~child
         a = int(np.argmax(score))
         if score[a] <= 0:
-            break
-        kids = (weight[:, a] > 0) & free
-        pairs[kids, a] = True
-        child |= kids
-        weight[:, a] = 0
-        weight[a] = 0
+            return pairs
+        pairs[(weight[:, a] > 0) & free, a] = True
+        child |= pairs[:, a]
+        weight[:, a] = weight[a] = 0
         free[a] = False
-    return pairs
 
 
 def _best_layer(
     density: Density, sample: Sample, points: np.ndarray, dense: bool, before: float
 ) -> tuple[Noncentring, float] | None:
     """The layer of least Fisher divergence, and that; None where none gains enough."""
-    start = gaussian_of(sample, dense)
-    factor = start.factor if start.dense else np.diag(start.factor)
-    given_others = 1 / np.sqrt(np.sum(np.linalg.inv(factor) ** 2, 0))
-    curvature = curvature_at(density, points, given_others)
-    deviations = sample.y.std(0)
-    K, sure = scaled_pairs(curvature, deviations)
-    best, first = None, pick(K, sure)
-    second = pick(K, sure, parents=True)
-    begun = [first] + ([second] if (second != first).any() else [])
-    for pairs in begun:
-     tried = 0
-     while pairs.any() and tried < TRIES:
-        layers = fitted(sample, pairs, K, curvature)
-        judged = [(layer, fisher_divergence(sample.under(layer), dense)) for layer in layers]
-        layers = [plain for layer in layers if (plain := written(layer)) is not None]
-        judged += [(layer, PLAIN * fisher_divergence(sample.under(layer), dense)) for layer in layers]
-        found = min(judged, key=lambda each: each[1] if np.isfinite(each[1]) else np.inf)
-        gained = best is None or found[1] < 0.98 * best[1]
-        if best is None or found[1] < best[1]:
-            best = found
-        tried = 0 if gained else tried + 1
-        pairs = without_central(pairs, curvature)
-    if best is None or not best[1] < GAIN * before:
-        return None
-    return best
+    curvature = curvature_at(density, points, _given_others(sample, dense))
+    K, sure = scaled_pairs(curvature, sample.y.std(0))
+    best, divergence = None, before
+    for parents in (False, True):
+        pairs, tried = pick(K, sure, parents), 0
+        while pairs.any() and tried < TRIES:
+            layers = fitted(sample, pairs, K, curvature)
+            plain = [each for layer in layers if (each := as_written(layer, curvature)) is not None]
+            judged = [(layer, fisher_divergence(sample.under(layer), dense)) for layer in layers]
+            judged += [(layer, PLAIN * fisher_divergence(sample.under(layer), dense)) for layer in plain]
+            layer, found = min(judged, key=lambda each: each[1] if np.isfinite(each[1]) else np.inf)
+            tried = 0 if found < GAINED * divergence else tried + 1
+            if found < divergence:
+                best, divergence = layer, found
+            pairs = without_central(pairs, curvature)
+    return None if best is None or divergence >= GAIN * before else (best, divergence)
+
+
+def _given_others(sample: Sample, dense: bool) -> np.ndarray:
+    """The standard deviation of each coordinate given all others, (n,), by the Gaussian of draws."""
+    here = gaussian_of(sample, dense)
+    return 1 / np.sqrt(np.sum(np.linalg.inv(here.factor) ** 2, 0)) if here.dense else here.factor
 
 
 def without_central(pairs: np.ndarray, curvature: Curvature) -> np.ndarray:
     """Pairs without those children whose place the other children tell best: parents of their location, it may be.
 
-    Given the children, a parent's scale follows theirs; given none, it does not. By (H_CC⁻¹)_jj H_jj; those above the
-    widest gap of its logarithms.
+    Given the children, a parent's scale follows theirs; given none, it does not. By $(H_{CC}^{-1})_{jj} H_{jj}$, the
+    children above the widest gap of its logarithms.
     """
-    C = np.flatnonzero(pairs.any(1))
-    H = curvature.hessian[np.isfinite(curvature.hessian).all((1, 2))]
-    told = np.zeros(len(C))
-    for each in H[:, C[:, None], C]:
-        scale = np.sqrt(np.abs(np.diagonal(each)))
-        try:
-            inverse = np.linalg.inv(each / np.outer(scale, scale))
-        except np.linalg.LinAlgError:
-            continue
-        told += np.log(np.maximum(np.diagonal(inverse), 1))
-    order = np.argsort(-told)
-    gaps = told[order[:-1]] - told[order[1:]]
-    out = pairs.copy()
+    C, left = np.flatnonzero(pairs.any(1)), pairs.copy()
     if len(C) < 2:
         return np.zeros_like(pairs)
-    out[C[order[: int(np.argmax(gaps)) + 1]]] = False
-    return out
+    told = np.zeros(len(C))
+    for H in curvature.hessian[:, C[:, None], C]:
+        scale = np.sqrt(np.abs(np.diagonal(H)))
+        try:
+            inverse = np.linalg.inv(H / np.outer(scale, scale))
+        except np.linalg.LinAlgError:
+            continue
+        told += np.nan_to_num(np.log(np.maximum(np.diagonal(inverse), 1)))
+    order = np.argsort(-told)
+    left[C[order[: int(np.argmax(-np.diff(told[order]))) + 1]]] = False
+    return left
 
 
-def fitted(sample: Sample, pairs: np.ndarray, K: np.ndarray, curvature: Curvature) -> Sequence[Noncentring]:
-    """Layers of these pairs: with a location that follows the ancestors, and without."""
-    y, g = sample.y, sample.grad
-    N, n = y.shape
+def fitted(sample: Sample, pairs: np.ndarray, K: np.ndarray, curvature: Curvature) -> list[Noncentring]:
+    """Layers of these pairs: with a location that follows all other coordinates, those that scale nothing, or none.
+
+    Args:
+        sample: draws.
+        pairs: child and ancestor, (n, n).
+        K: where the regressions begin, for a standard deviation of the ancestor, (n, n).
+        curvature: which others are near enough to matter.
+    """
     C, scales = np.flatnonzero(pairs.any(1)), np.flatnonzero(pairs.any(0))
-    others = np.setdiff1d(np.arange(n), C)
-    H = np.nanmedian(np.abs(curvature.hessian), 0)
-    told = (H[np.ix_(others, C)] ** 2 / np.outer(np.diagonal(H)[others], np.diagonal(H)[C])).max(1)
-    A = np.union1d(scales, others[told > 0.01]) if len(others) > 40 else others
-    if len(A) > 60:
-        A = np.union1d(scales, others[np.argsort(-told)[:60]])
-    where = np.searchsorted(A, scales)
-    centre, spread = y[:, A].mean(0), y[:, A].std(0) + 1e-300
-    h = (y[:, A] - centre) / spread
-    mask = pairs[np.ix_(C, scales)]
+    A = _ancestors(C, scales, curvature)
+    centre, spread = sample.y[:, A].mean(0), sample.y[:, A].std(0) + np.finfo(float).tiny
+    h, where = (sample.y[:, A] - centre) / spread, np.searchsorted(A, scales)
     layers = []
-    not_scales = np.setdiff1d(np.arange(len(A)), where)
-    for follows in (np.arange(len(A)), not_scales, np.zeros(0, int)):
-        k = np.where(mask, K[np.ix_(C, scales)], 0.0)
-        c, B = y[:, C].mean(0), np.zeros((len(C), len(A)))
-        D = np.column_stack([np.ones(N), h[:, follows]])
-        ridge = np.diag(np.r_[0, np.full(D.shape[1] - 1, 1e-4)])
-        S, gram = h[:, where], h[:, where].T @ h[:, where] / N
-        normal = mask[:, :, None] * mask[:, None] * gram + np.eye(len(scales)) * np.where(mask, 0.02, 1)[:, None]
-        for _ in range(ROUNDS):
-            weights = np.exp(-2 * np.clip(S @ (k.sum(0) / np.maximum(mask.sum(0), 1)), -8, 8))
-            weighted = D * (weights / weights.mean())[:, None]
-            solved = np.linalg.solve(weighted.T @ D + N * ridge, weighted.T @ y[:, C]).T
-            c, B[:, follows] = solved[:, 0], solved[:, 1:]
-            r2, g2 = (y[:, C] - D @ solved.T) ** 2, g[:, C] ** 2
-            step = np.zeros_like(k)
-            for square, sign in ((r2, 1.0), (g2, -1.0)):
-                ratio = square * np.exp(-2 * sign * np.clip(S @ k.T, -8, 8))
-                ratio /= ratio.mean(0) + 1e-300
-                score = (S.T @ (np.minimum(ratio, 20) - 1)).T / N * mask
-                step += sign * 0.25 * np.linalg.solve(normal, score[..., None])[..., 0]
-            k = np.clip(k + step, -LARGEST, LARGEST) * mask
-        log_scales = np.zeros((len(C), len(A)))
-        log_scales[:, where] = k / spread[where]
-        layers.append(Noncentring(A, C, centre, c, B / spread, log_scales))
+    for follows in (np.arange(len(A)), np.setdiff1d(np.arange(len(A)), where), np.zeros(0, int)):
+        log_scales, slopes = np.zeros((2, len(C), len(A)))
+        k, c, b = _regressed(sample, C, h[:, where], h[:, follows], pairs[np.ix_(C, scales)], K[np.ix_(C, scales)])
+        log_scales[:, where], slopes[:, follows] = k / spread[where], b / spread[follows]
+        layers.append(Noncentring(A, C, centre, c, slopes, log_scales))
     return layers
 
 
-def written(layer: Noncentring) -> Noncentring | None:
-    """The layer with whole slopes, no other shift, and K in halves: as people write models, which holds in tails too.
+def _ancestors(C: np.ndarray, scales: np.ndarray, curvature: Curvature) -> np.ndarray:
+    """The coordinates that scale, and of all others that are no child those that children follow most."""
+    H = np.nanmedian(np.abs(curvature.hessian), 0)
+    others = np.setdiff1d(np.arange(len(H)), C)
+    followed = (H[np.ix_(others, C)] ** 2 / np.outer(np.diagonal(H)[others], np.diagonal(H)[C])).max(1)
+    near = np.argsort(-followed, kind="stable")[:MOST_ANCESTORS]
+    return np.union1d(scales, others[near[(followed[near] > FOLLOWED) | (len(others) <= FEW)]])
 
-    None where K is not near halves.
+
+def _regressed(
+    sample: Sample, C: np.ndarray, S: np.ndarray, F: np.ndarray, mask: np.ndarray, K: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """K (q, p), the location (q,) and its slopes (q, f) of children C, for standardised ancestors.
+
+    Args:
+        sample: draws.
+        C: the children, (q,).
+        S: draws of the ancestors that scale, (N, p).
+        F: draws of those that the location follows, (N, f).
+        mask: which pairs have a K, (q, p).
+        K: where to begin, (q, p).
     """
-    slopes, K = np.round(layer.slopes), np.round(2 * layer.log_scales) / 2
-    if np.max(np.abs(K - layer.log_scales)) > NEAR:
-        return None
+    y, g, N = sample.y[:, C], sample.grad[:, C], len(S)
+    D, k = np.column_stack([np.ones(N), F]), np.where(mask, K, 0.0)
+    ridge = N * np.diag(np.r_[0, np.full(F.shape[1], 1e-4)])
+    normal = mask[:, :, None] * mask[:, None] * (S.T @ S / N) + np.eye(S.shape[1]) * np.where(mask, 0.02, 1)[:, None]
+    solved = np.zeros((len(C), D.shape[1]))
+    for _ in range(ROUNDS):
+        weights = np.exp(-2 * np.clip(S @ (k.sum(0) / np.maximum(mask.sum(0), 1)), -8, 8))
+        weighted = D * (weights / weights.mean())[:, None]
+        solved = np.linalg.solve(weighted.T @ D + ridge, weighted.T @ y).T
+        step, log_scale = np.zeros_like(k), np.clip(S @ k.T, -8, 8)
+        for square, sign in (((y - D @ solved.T) ** 2, 1.0), (g**2, -1.0)):
+            ratio = square * np.exp(-2 * sign * log_scale)
+            ratio /= ratio.mean(0) + np.finfo(float).tiny
+            score = (S.T @ (np.minimum(ratio, 20) - 1)).T / N * mask
+            step += sign * 0.25 * np.linalg.solve(normal, score[..., None])[..., 0]
+        k = np.clip(k + step, -LARGEST, LARGEST) * mask
+    return k, solved[:, 0], solved[:, 1:]
+
+
+def as_written(layer: Noncentring, curvature: Curvature) -> Noncentring | None:
+    """The layer as people write models: whole slopes, no other shift, and the K of the narrow end, in halves.
+
+    Where data tell something of the children K is less than that where the scale is wide; where it is narrow, and
+    draws are few, nothing else will do. None where some K is negative: data widen no scale.
+    """
+    K, slopes = np.zeros_like(layer.log_scales), np.round(layer.slopes)
+    for i, a in enumerate(layer.ancestors):
+        children = np.flatnonzero(layer.log_scales[:, i])
+        if not len(children):
+            continue
+        if np.median(layer.log_scales[children, i]) <= 0:
+            return None
+        order = np.argsort(curvature.points[:, a])
+        narrow = curvature.slopes[order[: max(len(order) // 4, 2)], :, a][:, layer.children[children]]
+        K[children, i] = max(np.round(2 * np.nanmedian(narrow)) / 2, 0.5)
+        slopes[:, i] = 0.0
     return replace(layer, slopes=slopes, location=slopes @ layer.centre, log_scales=K)

@@ -113,7 +113,9 @@ class Warmup:
         """After how many iterations windows end."""
         return tuple(accumulate(quick_windows(self.length)))
 
-    def init(self, x: np.ndarray, coordinates: Coordinates, rng: np.random.Generator, step_size: float = STEP_SIZE) -> State:
+    def init(
+        self, x: np.ndarray, coordinates: Coordinates, rng: np.random.Generator, step_size: float = STEP_SIZE
+    ) -> State:
         """The state of chains that stand at x, (chains, n)."""
         begun = coordinates.arrays() | {"rule": self.rule.init(step_size)}
         begun |= {"counts": np.zeros(6, int)} | self._no_sums(coordinates)
