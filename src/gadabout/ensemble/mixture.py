@@ -165,6 +165,7 @@ def _masses(q: Mixture, log_weights: np.ndarray, responsible: np.ndarray) -> lis
     W = np.exp(log_weights)
     W /= W.sum()
     of_modes = np.stack([responsible[:, q.modes == k].sum(1) for k in range(q.modes.max() + 1)], 1)
+    of_modes /= np.maximum(of_modes.sum(1, keepdims=True), np.finfo(float).tiny)  # what lies between, too
     mass = W @ of_modes
     error = np.sqrt(np.sum((W[:, None] * (of_modes - mass)) ** 2, 0))
     digits = lambda value: float(f"{value:.3g}")

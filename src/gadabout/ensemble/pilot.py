@@ -262,12 +262,12 @@ class Pilot:
 
     def _mixture(self, begun: Handover, trial: Trial) -> tuple[Handover | None, dict[str, Any]]:
         """Chains spread over the modes by a mixture, where some are near the draws of a trial; else None."""
-        x = folded(begun.coordinates.layers, trial.flat[:: -(-len(trial.flat) // MODES)])
+        x = folded(begun.coordinates.layers, trial.flat[self.rng.permutation(len(trial.flat))[:MODES]])
         return with_mixture(self.density, x, self.rng, len(begun.x), self.target_acceptance)
 
     def _sample(self, begun: Handover, trial: Trial) -> unfolding.Sample:
         """Draws of a trial, of x, with the gradients of log π there."""
-        y = trial.flat[:: -(-len(trial.flat) // MOST)]
+        y = trial.flat[np.sort(self.rng.permutation(len(trial.flat))[:MOST])]
         x = folded(begun.coordinates.layers, y)
         grad = self.density.value_and_grad(x)[1]
         good = np.isfinite(grad).all(1)
