@@ -6,13 +6,19 @@ after warm-ups). Threshold 4.75 on ten moments of some 50 samplers and moves: a 
 95 % (4.75 + 1.65 = 6.4 standard errors of 0.32 %).
 """
 
+from dataclasses import replace
+
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from scipy.special import logsumexp
 
 import gadabout as gad
 from gadabout.ensemble.choose import Move
+from gadabout.ensemble.coordinates import Coordinates, Noncentring, log_det, packed
+from gadabout.ensemble.handover import Handover
+from gadabout.ensemble.mixture import Mixture
 from gadabout.proposals import Hamiltonian, Langevin, RandomWalk
 from gadabout.verify import plants
 from gadabout.verify.exact import FUNNEL, SKEW, Exact
@@ -49,7 +55,11 @@ def largest_z_of(move, law=LAW):
     return found.largest
 
 
-@pytest.mark.parametrize("move", Move)
+NAMED = [move for move in Move if move is not Move.MIXTURE]
+"""moves that need no mixture"""
+
+
+@pytest.mark.parametrize("move", NAMED)
 def test_law_stands_still_by_every_move_of_the_default(move):
     assert largest_z_of(move) < THRESHOLD
 
@@ -73,6 +83,48 @@ def test_law_stands_still_where_steps_are_halved(move):
 def test_bugs_planted_in_moves_are_found(plant, move, law):
     with plant():
         assert largest_z_of(move, law) > THRESHOLD
+
+
+def drift_by(handover, chains=CHAINS, iterations=ITERATIONS, law=LAW):
+    found = drift_of_move(handover, law, chains, iterations)
+    assert 0.1 < found.acceptance < 0.995
+    return found.largest
+
+
+def unfolding(move):
+    """The handover of a move with two layers: x₁ and x₂ are scaled by the others, and placed by them."""
+    layers = [
+        Noncentring(*map(np.array, ([0], [1, 2], [0.1], [0.4, 0.5], [[-0.8], [0.1]], [[-0.2], [0.1]]))),
+        Noncentring(*map(np.array, ([1], [2], [0.2], [0.1], [[0.1]], [[0.05]]))),
+    ]
+    return replace(frozen(move, LAW), mean=np.array([0.0, 0.1, 0.0]), layers=packed(layers))
+
+
+@pytest.mark.parametrize("move", [Move.SPLIT_HMC, Move.INDEPENDENCE, Move.NUTS])
+def test_law_stands_still_in_coordinates_with_layers(move):
+    chains, iterations = (3_000, 3) if move is Move.NUTS else (CHAINS, 8)
+    assert drift_by(unfolding(move), chains, iterations) < THRESHOLD
+
+
+def from_mixture(weights):
+    """The handover of proposals from two components, one of each half of the law, in proportion to some weights."""
+    factors = np.stack([np.diag([0.8, 1.0, 1.2]), np.diag([0.9, 0.8, 1.3])])
+    mixture = Mixture(np.array(weights), np.array([[-0.7, 1.0, 0.5], [0.8, -0.2, 0.6]]), factors, np.array([0, 1]))
+    index = np.asarray(list(Move).index(Move.MIXTURE))
+    return Handover(np.zeros((1, 3)), step_size=np.asarray(0.6), move=index, **mixture.arrays())
+
+
+def test_law_stands_still_by_proposals_from_a_mixture():
+    assert drift_by(from_mixture([0.5, 0.5])) < THRESHOLD
+
+
+def test_bugs_planted_in_layers_and_mixtures_are_found(monkeypatch):
+    """The log determinant has the wrong sign; the density of proposals has components of equal weights."""
+    with monkeypatch.context() as patch:
+        patch.setattr(Coordinates, "log_det", lambda self, z: -log_det(self.layers, self.affine(z)))
+        assert drift_by(unfolding(Move.SPLIT_HMC), iterations=4) > THRESHOLD
+    monkeypatch.setattr(Mixture, "log_q", lambda self, x: logsumexp(self.parts(x) - np.log(self.weights), 1))
+    assert drift_by(from_mixture([0.3, 0.7]), iterations=8) > THRESHOLD
 
 
 class NoReverseDrift(Langevin):

@@ -102,7 +102,7 @@ def _pieces_of_five(monkeypatch):
 def same_bits(a, b):
     if jnp.issubdtype(a.dtype, jax.dtypes.prng_key):
         a, b = jax.random.key_data(a), jax.random.key_data(b)
-    return bool((a == b).all())
+    return np.array_equal(a, b, equal_nan=jnp.issubdtype(a.dtype, jnp.floating))
 
 
 def same_state(one, other):
@@ -195,6 +195,51 @@ def test_a_run_goes_on_from_any_stop_to_the_same_bits(name, pieces, compilations
     engine(name, MemorySink(), model=counted.model(shift=0.5), seed=4).drive()
     assert counted.traces <= first
     assert not compilations
+
+
+def funnel(x):
+    """x₀ ~ N(0, 3²), the others N(0, e^{x₀}): coordinates with a layer are learned."""
+    return -(x[0] ** 2) / 18 - x[0] - 0.5 * jnp.sum(x[1:] ** 2) * jnp.exp(-x[0])
+
+
+def islands(x):
+    """Two Gaussians, both of which chains ascend to: a mixture is fitted."""
+    centre = jnp.array([3.0, -1.0, 5.0])
+    return jnp.logaddexp(-2 * jnp.sum((x - centre) ** 2), jnp.log(2.0) - 2 * jnp.sum((x + centre) ** 2))
+
+
+@pytest.mark.parametrize(
+    ("log_density", "name", "chains", "learned"),
+    [
+        (funnel, "default", 2, "layers"),
+        (funnel, "default-nuts", 2, "layers"),
+        (islands, "default", 7, "component_means"),
+    ],
+)
+def test_a_run_with_layers_or_a_mixture_goes_on_from_any_stop_to_the_same_bits(
+    log_density, name, chains, learned, monkeypatch
+):
+    """Of every fifth checkpoint; and its draws do not depend on the length of pieces."""
+    model, sink = gad.Model(log_density, jnp.zeros(3)), Keeping()
+    made = lambda sink: engine(name, sink, model=model, chains=range(chains))
+    whole = made(sink)
+    assert isinstance(whole.drive(), Completed)
+    expected = records(sink)
+    assert sum(f"progress/handover/{learned}" in arrays for _, arrays, _ in sink.kept) > 5
+    for text, arrays, stored in sink.kept[::5]:
+        later = MemorySink()
+        resumed = made(later)
+        assert isinstance(resumed.drive(Checkpoint.from_json(text, arrays)), Completed)
+        for key, rows in records(later).items():
+            np.testing.assert_array_equal(rows, expected[key][:, stored.get(key[0], 0) :])
+        assert jax.tree.all(jax.tree.map(same_bits, whole.progress, resumed.progress))
+        assert same_state(whole.rng, resumed.rng)
+        assert resumed.evidence == whole.evidence
+    in_pieces(monkeypatch, 1_000)
+    other = MemorySink()
+    made(other).drive()
+    for key, rows in expected.items():
+        np.testing.assert_array_equal(records(other)[key], rows)
 
 
 @pytest.mark.parametrize("name", ["mala", "default"])

@@ -14,7 +14,7 @@ from gadabout.ensemble.ascent import (
     replacements,
     room_below,
 )
-from gadabout.ensemble.coordinates import Affine
+from gadabout.ensemble.coordinates import Coordinates
 from gadabout.ensemble.gaussian import curvature, curved, geometric_mean, of_paths
 from gadabout.ensemble.modes import discarded_chains, distinct_starts, search_modes
 
@@ -73,23 +73,6 @@ def rotation_of(n, seed=0):
 def off(factor, root):
     """By how much the logarithm of any direction's width is wrong."""
     return np.abs(np.log(np.linalg.svd(np.linalg.solve(root, factor), compute_uv=False))).max()
-
-
-def test_coordinates_and_their_composition():
-    rng = np.random.default_rng(0)
-    factor, x = np.tril(rng.normal(size=(4, 4))) + 3 * np.eye(4), rng.normal(size=(7, 4))
-    scale, density = np.array([0.5, 1.0, 2.0, 3.0]), Density(gaussian(np.ones(4)), 4)
-    for coordinates in (Affine(np.ones(4), factor), Affine(np.ones(4), scale)):
-        matrix = coordinates.factor if coordinates.dense else np.diag(scale)
-        np.testing.assert_allclose(coordinates.x(coordinates.z(x)), x, rtol=1e-12)
-        np.testing.assert_allclose(coordinates.log_det(), np.linalg.slogdet(matrix)[1])
-        np.testing.assert_allclose(coordinates.deviations(), np.sqrt(np.diagonal(matrix @ matrix.T)))
-        np.testing.assert_allclose(coordinates.value_and_grad(density, coordinates.z(x))[1], -x @ matrix)
-        for then in (factor, scale):
-            both = coordinates.then(2 * np.ones(4), then)
-            inner = Affine(2 * np.ones(4), then)
-            np.testing.assert_allclose(both.x(x), coordinates.x(inner.x(x)))
-            assert both.dense == (coordinates.dense or inner.dense)
 
 
 def test_an_ascent_ends_in_the_typical_set_and_not_at_the_mode():
@@ -208,7 +191,7 @@ def test_curvature_is_that_of_the_scale_that_matters_and_nothing_widens_where_it
     np.testing.assert_allclose(curvature(quartic, np.zeros((1, 2)), unit)[0], unit)
     saddle = Density(lambda x: (x**2 @ [-2.0, 0.005], x * [-4.0, 0.01]), 2)
     factor = curved(curvature(saddle, np.zeros((3, 2)), unit), unit)
-    np.testing.assert_allclose(Affine(np.zeros(2), factor).deviations(), [0.5, 1.0])
+    np.testing.assert_allclose(Coordinates(np.zeros(2), factor).deviations(), [0.5, 1.0])
 
 
 def test_points_where_the_gradient_is_not_finite_do_not_count():
@@ -249,31 +232,49 @@ def test_no_modes_are_searched_for_where_the_log_density_is_concave(function, dt
     """Rounding of single precision is not taken for convexity. The price: a gradient at each point."""
     density, starts, ascent = ascent_of(function, dtype)
     before = density.gradients
-    positions, started_elsewhere = search_modes(density, starts, ascent, np.random.default_rng(0))
-    assert started_elsewhere is None
-    assert positions is ascent.positions
-    assert density.gradients == before + 16 + 128
+    found = search_modes(density, starts, ascent, np.random.default_rng(0))
+    assert found.elsewhere is None
+    assert not found.apart
+    assert found.positions is found.ends is ascent.positions
+    assert density.gradients == before + 16 + 256
 
 
 def test_a_mode_in_which_no_chain_stands_is_found():
     """Narrow at −4, twice as wide at 4, of equal mass; all chains climb to the wide one."""
     density, starts, ascent = ascent_of(TWO, centre=4.0)
     assert (ascent.positions > 0).all()
-    positions, found = search_modes(density, starts - 4.0, ascent, np.random.default_rng(0))
-    assert found is not None
-    assert 1 <= found <= 8
-    moved = np.arange(1, 2 * found, 2)
-    assert np.abs(positions[moved] + 4).max() < 5
-    np.testing.assert_array_equal(np.delete(positions, moved, 0), np.delete(ascent.positions, moved, 0))
+    found = search_modes(density, starts - 4.0, ascent, np.random.default_rng(0))
+    assert found.elsewhere is not None
+    assert 1 <= found.elsewhere <= 8
+    assert found.apart
+    moved = np.arange(1, 2 * found.elsewhere, 2)
+    assert np.abs(found.positions[moved] + 4).max() < 5
+    np.testing.assert_array_equal(np.delete(found.positions, moved, 0), np.delete(ascent.positions, moved, 0))
+    np.testing.assert_array_equal(found.ends[-16:], ascent.positions)
+    assert (found.ends[:-16] < 0).all(1).any()
     alone = search_modes(density, starts[:1], ascent._replace(positions=ascent.positions[:1]), np.random.default_rng(0))
-    assert alone[1] is None
+    assert alone.elsewhere is None
+
+
+def test_modes_that_chains_found_by_themselves_are_apart():
+    """Every second chain starts in each mode: no ascent leads elsewhere, and log π falls between the chains."""
+    density, side = Density(TWO, 5), np.where(np.arange(16) % 2, 4.0, -4.0)[:, None]
+    starts = side + 0.5 * np.random.default_rng(1).normal(size=(16, 5))
+    ascent = climb_to_typical_set(density, starts, "dense")
+    found = search_modes(density, starts, ascent, np.random.default_rng(0))
+    assert found.elsewhere == 0
+    assert found.apart
+    assert found.positions is not ascent.positions
+    np.testing.assert_array_equal(found.positions, ascent.positions)
 
 
 def test_no_other_mode_where_there_is_one():
     """Heavy tails are not concave, and have one mode."""
     student = lambda x: (-3 * np.log1p(np.sum(x**2, 1)), -6 * x / (1 + np.sum(x**2, 1))[:, None])
     density, starts, ascent = ascent_of(student)
-    assert search_modes(density, starts, ascent, np.random.default_rng(0))[1] == 0
+    found = search_modes(density, starts, ascent, np.random.default_rng(0))
+    assert found.elsewhere == 0
+    assert not found.apart
 
 
 @pytest.mark.parametrize(("mass", "discarded"), [(-5.0, False), (-200.0, True)])

@@ -9,19 +9,19 @@ import pytest
 from scipy import stats
 from scipy.integrate import quad
 
-from gadabout.ensemble.coordinates import Affine
+from gadabout.ensemble.coordinates import Coordinates
 from gadabout.ensemble.independence import Independence, accept_in_turn
 from gadabout.ensemble.move import State
 from gadabout.ensemble.split_hmc import SplitHMC, squares
 from gadabout.ensemble.tails import SCALES, ScaleMixture, Tails, fitted_tails, fitted_weights, no_tails
-from gadabout.ensemble.warmup import Warmup, agreement, coordinates_of, quick_windows
+from gadabout.ensemble.warmup import Warmup, agreement, quick_windows
 from tests.exact_draws import Curved, Rows, assert_same, gaussian, generator, in_pieces
 
 FALSE_ALARM = 1e-6
 """of each test of a law, were the law right; seeds were chosen once"""
 CHAINS = 40_000
 TARGET = Curved(0.3, bend=0.4)
-COORDINATES = Affine(np.array([0.1, 0.2]), np.array([[0.9, 0.0], [0.2, 1.1]]))
+COORDINATES = Coordinates(np.array([0.1, 0.2]), np.array([[0.9, 0.0], [0.2, 1.1]]))
 TAILS = Tails(np.array([0.1, -0.2]), np.array([0.9, 1.0]), np.array([0.0, 0.1]), np.array([0.05, 0.3]))
 WEIGHTS = np.array([0.3, 0.3, 0.1, 0.1, 0.1, 0.1])
 
@@ -83,7 +83,7 @@ def test_planted_bugs_of_split_hmc_are_found(bug):
 
 
 def test_split_hmc_accepts_all_on_its_gaussian():
-    rng, here = generator(1), Affine(np.array([3.0, -1.0]), np.array([[2.0, 0.0], [5.0, 0.1]]))
+    rng, here = generator(1), Coordinates(np.array([3.0, -1.0]), np.array([[2.0, 0.0], [5.0, 0.1]]))
     precision = np.linalg.inv(here.factor @ here.factor.T)
     density = Rows(2, lambda x: (-0.5 * squares(here.z(x)), -(x - here.mean) @ precision))
     move = SplitHMC(density, here, 1.5)
@@ -97,7 +97,7 @@ def test_the_angle_of_a_trajectory_is_limited_by_the_steps():
         move = replace(split_hmc(), step_size=step_size)
         assert move.steps == steps
         state = {"z": np.array([[1.0, 0.0]]), "residual": np.zeros((1, 2)), "lp": np.zeros(1)}
-        still = replace(move, density=Rows(2, gaussian), coordinates=Affine(np.zeros(2), np.ones(2)))
+        still = replace(move, density=Rows(2, gaussian), coordinates=Coordinates(np.zeros(2), np.ones(2)))
         there, _ = still.trajectory(state, np.array([[0.0, 1.0]]), np.array([0.999999]))
         assert math.acos(there["z"][0, 0]) == pytest.approx(min(0.5 * math.pi, steps * step_size), rel=1e-5)
 
@@ -110,7 +110,7 @@ def test_split_hmc_does_not_go_where_the_density_is_not_finite():
             return np.where(x[:, 0] > 0, value, outside), np.where(x[:, :1] > 0, grad, np.nan)
 
         rng = generator(2)
-        move = SplitHMC(Rows(2, half_plane), Affine(np.zeros(2), np.ones(2)), 0.5)
+        move = SplitHMC(Rows(2, half_plane), Coordinates(np.zeros(2), np.ones(2)), 0.5)
         _, drawn = move.advance(move.init(np.abs(rng.standard_normal((100, 2))), rng), rng, 20)
         assert (drawn["position"][..., 0] > 0).all()
         assert np.isfinite(drawn["lp"]).all()
@@ -208,7 +208,7 @@ def test_a_chain_is_never_moved_to_where_the_density_is_zero():
         return np.where(x[:, 0] > 0, value, -np.inf), np.where(x[:, :1] > 0, grad, np.nan)
 
     rng = generator(4)
-    local = SplitHMC(Rows(2, half_plane), Affine(np.zeros(2), np.ones(2)), 0.5)
+    local = SplitHMC(Rows(2, half_plane), Coordinates(np.zeros(2), np.ones(2)), 0.5)
     move = Independence(local, no_tails(2), WEIGHTS, 8)
     _, drawn = move.advance(move.init(np.abs(rng.standard_normal((50, 2))), rng), rng, 40)
     assert (drawn["position"][..., 0] > 0).all()
@@ -336,9 +336,9 @@ def test_warm_up_learns_a_gaussian(dense):
     x = mean + rng.standard_normal((16, 3)) @ factor.T
     widths = np.sqrt(np.sum(factor**2, 1)) * [3.0, 0.3, 1.0]
     warmup = Warmup(of_gaussian(mean, factor), 250)
-    state = warmup.init(x, Affine(mean + widths, np.diag(widths) if dense else widths), rng)
+    state = warmup.init(x, Coordinates(mean + widths, np.diag(widths) if dense else widths), rng)
     state, drawn = warmup.advance(state, rng, 250)
-    here = coordinates_of(state)
+    here = Coordinates.of(state)
     assert warmup.settled(state)
     assert warmup.over(state)
     assert len(drawn["lp"]) < 60
@@ -353,7 +353,7 @@ def test_warm_up_learns_a_gaussian(dense):
 def test_warm_up_in_pieces_gives_the_same_bits():
     rng = generator(12)
     warmup = Warmup(Rows(2, TARGET.density), 100)
-    begun = warmup.init(TARGET.draws(5, rng), Affine(np.zeros(2), np.eye(2)), rng)
+    begun = warmup.init(TARGET.draws(5, rng), Coordinates(np.zeros(2), np.eye(2)), rng)
     whole, all_draws = in_pieces(warmup, begun, 13, [200])
     t = len(all_draws["lp"])
     for lengths in ([1] * t, [3, 10, 40, 200]):
@@ -367,7 +367,7 @@ def test_no_fit_is_taken_from_draws_that_are_not_finite():
     rng = generator(14)
     stuck = Rows(2, lambda x: (np.where(np.abs(x).sum(1) > 0, -np.inf, 0.0), np.full(x.shape, np.nan)))
     warmup = Warmup(stuck, 60)
-    state = warmup.init(np.zeros((4, 2)), Affine(np.zeros(2), np.ones(2)), rng)
+    state = warmup.init(np.zeros((4, 2)), Coordinates(np.zeros(2), np.ones(2)), rng)
     state, drawn = warmup.advance(state, rng, 60)
     assert not warmup.settled(state)
     assert warmup.over(state)

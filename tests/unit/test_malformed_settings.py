@@ -92,6 +92,7 @@ SETTINGS = {
     "means": "a matrix, or None",
     "metric": "a word of some",
     "move": "a word of some",
+    "coordinates": "a word of some",
     "noise_estimate": "a number from 0 on, below friction",
     "num_components": "a whole number above 0",
     "num_steps": "a whole number above 0",

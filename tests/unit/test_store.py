@@ -202,6 +202,27 @@ def test_starts_that_were_drawn_are_still_so_after_a_kill_before_the_descent(tmp
     np.testing.assert_array_equal(tree["posterior"]["x"].values, expected["posterior"]["x"].values)
 
 
+def funnel(x):
+    return -(x[0] ** 2) / 18 - x[0] - 0.5 * jnp.sum(x[1:] ** 2) * jnp.exp(-x[0])
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize(("log_density", "known"), [(funnel, "coordinates"), (two_modes, "modes")])
+def test_killed_with_layers_or_a_mixture_it_goes_on_to_the_same_bits(tmp_path, monkeypatch, log_density, known):
+    """Before and after they are learned, and among the draws."""
+    settings = {"init": jnp.full(3, 2.0), "num_chains": 4, "num_warmup": 60, "num_draws": 60, "progress": False}
+    expected, path, killed = gad.sample(log_density, **settings), tmp_path / "run.zarr", 0
+    assert known in expected.attrs["choice"]
+    for count in (20, 150, 300):
+        shutil.rmtree(path, ignore_errors=True)
+        killed += dead(monkeypatch, path, count, lambda: gad.sample(log_density, out=path, **settings))
+        tree = gad.resume(path, log_density, progress=False)
+        same(tree, expected)
+        assert tree.attrs["choice"] == expected.attrs["choice"]
+        same(xr.open_datatree(path, engine="zarr"), expected)
+    assert killed == 3
+
+
 @pytest.fixture
 def stopped(tmp_path, monkeypatch):
     path = tmp_path / "run.zarr"

@@ -197,6 +197,9 @@ def rates(*of_chains, draws=500, **others):
     return {"acceptance_rate": accepted.astype(float), "accepted": accepted, **others}
 
 
+ACCEPTED = rates(0.5, 0.6, 0.5, 0.6)
+
+
 def test_what_a_run_itself_tells():
     tell = lambda stats, learned=None: {
         finding.kind: finding for finding in found_in_run(Completed(), None, 500, stats, learned or {})
@@ -251,6 +254,35 @@ def test_log_densities_that_are_too_large_for_their_type():
     assert not coarse({"lp": lp})
     assert not coarse({"lp": (lp - 2.4e7).astype(np.float32)})
     assert not coarse({})
+
+
+def test_log_densities_that_jump():
+    """Where log densities are too coarse for their type, that alone is said; float32 may be to blame without it."""
+    lp, some = np.random.default_rng(0).normal(size=(4, 500)), np.zeros((4, 500), bool)
+    some[1, :50] = True
+    tell = lambda lp, events: found_in_run(Completed(), None, 500, {"lp": lp, "discontinuous": events, **ACCEPTED}, {})
+    (found,) = tell(lp, some)
+    assert (found.kind, found.figure, found.limit, found.chains) == ("discontinuous", 0.025, 0.01, [1])
+    assert "marginalise" in found.remedy
+    assert "float64" not in found.remedy
+    (everywhere,) = tell(lp.astype(np.float32), ~some)
+    assert everywhere.chains == []
+    assert "float64" in everywhere.remedy
+    (rounded,) = tell((lp + 2.4e7).astype(np.float32), some)
+    assert rounded.kind == "coarse"
+    some[1, 20:] = False
+    assert tell(lp, some) == []
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_a_density_with_a_step_is_told():
+    """Of a half normal by a step of 20 nats most trajectories meet the step; a normal has none."""
+    options = {"sampler": gad.default(move="nuts"), "num_warmup": 200, "num_draws": 200, "progress": False}
+    step = lambda x: -0.5 * x @ x + jnp.where(x[0] > 0, 20.0, 0.0)
+    tree = gad.sample(step, jnp.ones(2), **options)
+    assert "discontinuous" in [record["kind"] for record in tree.attrs["findings"]]
+    smooth = gad.sample(lambda x: -0.5 * x @ x, jnp.ones(2), **options)
+    assert "discontinuous" not in [record["kind"] for record in smooth.attrs["findings"]]
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ COARSE = 0.1
 """the difference of log densities that acceptance must be able to tell"""
 
 MOST_DISCONTINUOUS = 0.01
-"""the share of trajectories in which halved steps may stay as wrong as whole ones; 0.002 in necks of smooth densities"""
+"""the share of trajectories in which halved steps may stay as wrong as whole ones; 0.002 in smooth necks"""
 
 FEWEST_STARTS = 4
 """places where chains began that R-hat needs, or as many as there are chains"""

@@ -245,4 +245,5 @@ def _terms(K: np.ndarray, ancestors: Sequence[str]) -> str:
         k = float(np.mean(values))
         size = "" if abs(abs(k) - 1) < 0.05 else f"{abs(k):.1f} "
         terms.append(f"{'−' if k < 0 else '+'} {size}{name}")
-    return " ".join(terms).removeprefix("+ ").replace("− ", "−", 1) if terms else ""
+    joined = " ".join(terms).removeprefix("+ ")
+    return f"−{joined[2:]}" if joined.startswith("− ") else joined

@@ -80,18 +80,13 @@ def no_strides(phases: np.ndarray) -> State:
     before; `flat` as in `flatness`. It goes on to its end where halving is `given_up`. Once a stride is `found`, of
     level `enough`, range `range` and largest change `finest`, its `end` is the origin of the way back, with the
     momentum turned. `forth` and `back` are the probabilities of the levels passed on either way, and the uniform
-    `coin`, one a stride, decides on levels.
-
-    `acceptance` is the sum over a trajectory's strides of the probabilities of accepting their attempts of level 0,
-    `unhalved` that of the present one. The `futile` strides are not in it, of which no level was better than level 0: a
-    shorter ε would not be, either. A trajectory is `discontinuous` where a stride of a range of at least `LARGE` was
-    taken.
+    `coin`, one a stride, decides on levels. A trajectory is `discontinuous` where a stride of a range of `LARGE` or
+    more was taken, or ends it.
     """
     chains = len(phases)
-    floats = ("origin_energy", "low", "high", "last", "largest", "coarser", "range", "finest", "unhalved", "forth",
-              "back", "coin")  # fmt: skip
+    floats = ("origin_energy", "low", "high", "last", "largest", "coarser", "range", "finest", "forth", "back", "coin")
     state = {name: np.zeros(chains) for name in floats}
-    state |= {name: np.zeros(chains, int) for name in ("made", "level", "enough", "flat", "futile")}
+    state |= {name: np.zeros(chains, int) for name in ("made", "level", "enough", "flat")}
     state |= {name: np.zeros(chains, bool) for name in ("given_up", "found", "discontinuous")}
     return state | {"origin": phases.copy(), "end": phases.copy()}
 
@@ -131,9 +126,8 @@ def advance_part(s: State, energy: np.ndarray, halvings: int) -> tuple[np.ndarra
     beyond = ~found & ~finer & (np.abs(energy - start) > JUMP)
     arrived, border = ~found & ~finer & ~beyond, border | beyond
     acceptance = np.fmax(np.exp(np.minimum(start - energy, 0.0)), 0.0)
-    s["unhalved"][i] = acceptance = np.where(~found & (level == 0), acceptance, s["unhalved"][i])
+    s["acceptance"][i] += np.where(~found & (level == 0), acceptance, 0.0)
     s["discontinuous"][i] |= (arrived | beyond) & (spread >= LARGE)
-    s["futile"][i] += (futile := (arrived | beyond) & given_up & (flat == level))
     s["enough"][i] = enough = np.where(arrived, level, s["enough"][i])
     s["range"][i] = taken = np.where(arrived, spread, s["range"][i])
     s["finest"][i] = finest = np.where(arrived, s["largest"][i], s["finest"][i])
@@ -155,7 +149,6 @@ def advance_part(s: State, energy: np.ndarray, halvings: int) -> tuple[np.ndarra
     s["level"][i], s["found"][i], s["forth"][i], s["back"][i] = level, found, forth, back
     begin_attempts(s, i, start)
     done = np.where(found, known | (level > enough) | (back <= 0), (level > halvings) | border)
-    s["acceptance"][i] += np.where((arrived | (done & ~found)) & ~futile, acceptance, 0.0)
     return i[done], found[done], (found & (back <= 0))[done], forth[done], back[done]
 
 

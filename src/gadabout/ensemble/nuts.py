@@ -39,9 +39,8 @@ class Nuts(AbstractMove):
 
     With `halvings` a leaf is a stride of two leapfrogs in as many parts as its energy asks for (`ensemble.halving`,
     which also says what diverges). `acceptance_rate` is then the mean probability of accepting each stride made without
-    halvings, of those that halvings change. `cut_short` says whether a trajectory ended before a stride that cannot be
-    retraced, `discontinuous` whether halving was given up in one whose energy changes too much, and `n_steps` counts
-    leapfrogs of size ε.
+    halvings. `cut_short` says whether a trajectory ended before a stride that cannot be retraced, `discontinuous`
+    whether halving was given up in a stride whose energy changes much, and `n_steps` counts leapfrogs of size ε.
 
     `advance` ends when all chains have completed the rows that were wanted, and returns these; further rows of faster
     chains, and trajectories under way, are in the state. Chains `ahead` iterations ahead of the slowest wait. Uniforms
@@ -166,8 +165,7 @@ class Nuts(AbstractMove):
             return
         i, diverging, cut, limit = i[over], diverging[over], cut[over], limit[over]
         drawn, states, n = s["drawn"][i], s["states"][i], self.coordinates.dim
-        counted = states - s["futile"][i] if self.halvings else states
-        rate = np.where(counted > 0, s["acceptance"][i] / np.maximum(counted, 1), 1.0)
+        rate = s["acceptance"][i] / states
         nonfinite, steps = diverging & ~np.isfinite(energy[i]), states * (halving.STRIDE if self.halvings else 1)
         lp = drawn[:, -2] - self.coordinates.log_det(drawn[:, :n])
         abrupt = s["discontinuous"][i] if self.halvings else np.zeros(len(i), bool)
@@ -192,7 +190,7 @@ class Nuts(AbstractMove):
             tree.begin(s, i, rng.standard_normal((len(i), self.coordinates.dim)), uniforms)
             s["step_size"][i], s["acceptance"][i], s["gradients"][i] = s["next_step_size"], 0.0, 0
             if self.halvings:
-                s["discontinuous"][i], s["futile"][i] = False, 0
+                s["discontinuous"][i] = False
         return i
 
 

@@ -11,7 +11,7 @@ import equinox as eqx
 import numpy as np
 
 from gadabout.density import AbstractDensity
-from gadabout.ensemble.ascent import climb_to_typical_set
+from gadabout.ensemble.ascent import Ascent, climb_to_typical_set
 from gadabout.ensemble.choose import Move, why
 from gadabout.ensemble.handover import Handover
 from gadabout.ensemble.made import HALVINGS, made_move, move_of, nuts_chosen, with_mixture
@@ -119,6 +119,10 @@ class Ascend(AbstractHostStage):
         density, starts, kind = context.density, handover.x, kind_of(self.factor, context.density)
         if handover.mean is not None:
             here = handover.coordinates
+            stood = Ascent(starts, here, len(starts), False, np.zeros(len(starts), bool))
+            search = search_modes(density, starts, stood, context.rng)
+            if (found := self._mixture(context, search.ends, search.apart)) is not None:
+                return found
             wanted = here.factor if here.dense and kind == "dense" else here.deviations()
             return replace(handover, factor=np.diag(wanted) if kind == "dense" and wanted.ndim == 1 else wanted)
         ascent = climb_to_typical_set(density, starts, kind)
@@ -127,13 +131,18 @@ class Ascend(AbstractHostStage):
         if context.starts.tries > 1:  # not where the user says where each chain starts
             x, elsewhere, ends, apart = search_modes(density, starts, ascent, context.rng)
             context.note({} if elsewhere is None else {"started_elsewhere": int(elsewhere)})
-            if self.mixture and apart and density.dim <= MOST_COORDINATES:
-                found, told = with_mixture(density, ends, context.rng, len(x))
-                context.note(told)
-                if found is not None:
-                    return found
+            if (found := self._mixture(context, ends, apart)) is not None:
+                return found
         handed = replace(handover, x=x, mean=coordinates.mean, factor=coordinates.factor)
         return self._sifted(context, handed)
+
+    def _mixture(self, context, ends: np.ndarray, apart: bool) -> Handover | None:
+        """Chains spread by a mixture over the modes near ends (m, n) that are apart; None if it is of no use."""
+        if not (self.mixture and apart and context.density.dim <= MOST_COORDINATES):
+            return None
+        found, told = with_mixture(context.density, ends, context.rng, context.settings.num_chains)
+        context.note(told)
+        return found
 
     def _sifted(self, context, handover: Handover) -> Handover:
         if not (context.evidence.get("started_elsewhere") or context.evidence.get("apart")):

@@ -41,6 +41,8 @@ ROUNDS = 8
 """of the regressions"""
 PLAIN = 0.6
 """what the divergence of a layer as people write it counts for"""
+LARGEST_GRADIENT = 1e100
+"""whose square is a number"""
 LARGEST = 4.0
 """of a log scale for a standard deviation of an ancestor"""
 TRIES = 4
@@ -131,7 +133,7 @@ def _divergence(sample: Sample, fitted: slice, judged: slice, dense: bool) -> fl
 
 def gaussian_of(sample: Sample, dense: bool, layers: tuple[Noncentring, ...] = ()) -> Coordinates:
     """The Gaussian of draws and gradients, in the coordinates of layers."""
-    y, grad = sample.y, sample.grad
+    y, grad = sample.y, np.clip(sample.grad, -LARGEST_GRADIENT, LARGEST_GRADIENT)
     N, tiny = len(y), np.finfo(float).tiny ** 0.5
     d, e = y - y.mean(0), grad - grad.mean(0)
     if dense:

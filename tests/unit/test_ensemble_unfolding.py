@@ -1,0 +1,314 @@
+"""Learned non-centring, on exact draws with exact gradients: layers that a model was written with, or none."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from gadabout.ensemble import unfolding
+from gadabout.ensemble.coordinates import in_words
+from gadabout.ensemble.unfolding import Sample, fisher_divergence, gaussian_of, layers_for, points_at
+from tests.exact_draws import Rows, gaussian, generator
+
+COUNT = 1_600
+"""draws, as many as a pilot run passes on at most"""
+
+
+def normal(x, mean, deviation):
+    return jnp.sum(-0.5 * ((x - mean) / deviation) ** 2 - jnp.log(deviation) * jnp.ones_like(x))
+
+
+def density_of(dim, log_density):
+    function = jax.jit(jax.vmap(jax.value_and_grad(log_density)))
+    return Rows(dim, lambda x: tuple(np.asarray(part) for part in function(x)))
+
+
+def unfolded(density, x, dense, seed=0):
+    """The divergence before, layers, and the divergence with them, which is returned a little smaller (`PLAIN`)."""
+    sample = Sample(x, density.value_and_grad(x)[1])
+    layers, found = layers_for(density, sample, dense, generator(seed))
+    divergence = fisher_divergence(sample.below(layers), dense)
+    assert np.isfinite(divergence)
+    assert unfolding.PLAIN * divergence - 1e-9 <= found <= divergence + 1e-9
+    for layer in layers:
+        assert all(np.isfinite(values).all() for values in vars(layer).values())
+        assert not set(layer.ancestors) & set(layer.children)
+    return fisher_divergence(sample, dense), layers, divergence
+
+
+def log_scales(layer, ancestor):
+    """K of all children for one ancestor."""
+    return layer.log_scales[:, list(layer.ancestors).index(ancestor)]
+
+
+def slopes(layer, ancestor):
+    return layer.slopes[:, list(layer.ancestors).index(ancestor)]
+
+
+both = pytest.mark.parametrize("dense", [True, False], ids=["dense", "diagonal"])
+
+
+# Models with layers
+
+
+def neal(x):
+    v, rest, n = x[:, 0], x[:, 1:], x.shape[1] - 1
+    square = np.sum(rest**2, 1) * np.exp(-v)
+    grad = np.column_stack([-v / 9 - 0.5 * n + 0.5 * square, -rest * np.exp(-v)[:, None]])
+    return -0.5 * v**2 / 9 - 0.5 * square - 0.5 * n * v, grad
+
+
+def funnel(count, n, seed=1):
+    rng = generator(seed)
+    v = 3 * rng.standard_normal((count, 1))
+    return np.hstack([v, np.exp(0.5 * v) * rng.standard_normal((count, n - 1))])
+
+
+@both
+@pytest.mark.parametrize(("n", "count"), [(3, COUNT), (10, COUNT), (10, 100)])
+def test_a_funnel_is_unfolded_exactly(n, count, dense):
+    before, (layer,), after = unfolded(Rows(n, neal), funnel(count, n), dense)
+    np.testing.assert_array_equal(layer.children, np.arange(1, n))
+    np.testing.assert_array_equal(log_scales(layer, 0), 0.5)
+    np.testing.assert_array_equal(layer.location, 0)
+    assert before > 1
+    assert after < 1e-3
+
+
+def hierarchy(x):
+    """μ ~ N(0, 5²), log τ ~ N(0, 1), eight θ ~ N(μ, τ²)."""
+    return normal(x[0], 0.0, 5.0) + normal(x[1], 0.0, 1.0) + normal(x[2:], x[0], jnp.exp(x[1]))
+
+
+SCHOOLS = ["mu", "log_tau", *(f"theta[{i}]" for i in range(8))]
+
+
+@both
+def test_a_hierarchy_that_is_written_centred_is_written_non_centred(dense):
+    z = generator(2).standard_normal((COUNT, 10)) * np.array([5.0, *np.ones(9)])
+    theta = z[:, :1] + np.exp(z[:, 1:2]) * z[:, 2:]
+    before, layers, after = unfolded(density_of(10, hierarchy), np.hstack([z[:, :2], theta]), dense)
+    (layer,) = layers
+    np.testing.assert_array_equal(layer.children, np.arange(2, 10))
+    np.testing.assert_array_equal(log_scales(layer, 1), 1)
+    np.testing.assert_array_equal(log_scales(layer, 0), 0)
+    np.testing.assert_array_equal(slopes(layer, 0), 1)
+    np.testing.assert_array_equal(slopes(layer, 1), 0)
+    assert in_words(layers, SCHOOLS) == ["theta is scaled by exp(log_tau), about mu"]
+    assert before > 1
+    assert after < 1e-3
+
+
+EFFECTS = np.array([28.0, 8.0, -3.0, 7.0, -1.0, 1.0, 18.0, 12.0])
+ERRORS = np.array([15.0, 10.0, 16.0, 11.0, 9.0, 11.0, 10.0, 18.0])
+
+
+def groups_drawn(y, error, mu, log_tau, rng):
+    """Exact draws of μ, log τ and θ, shape (COUNT, 2 + groups), by rejection from prior draws with θ integrated out."""
+    variance = error**2 + np.exp(2 * log_tau)[:, None]
+    log_weights = np.sum(-0.5 * (y - mu[:, None]) ** 2 / variance - 0.5 * np.log(variance), 1)
+    kept = np.flatnonzero(np.log(rng.random(len(mu))) < log_weights - log_weights.max())[:COUNT]
+    assert len(kept) == COUNT
+    mu, pull = mu[kept, None], np.exp(-2 * log_tau[kept, None])
+    precision = error**-2 + pull
+    theta = (y * error**-2 + mu * pull) / precision + rng.standard_normal((COUNT, len(y))) / np.sqrt(precision)
+    return np.column_stack([mu, log_tau[kept], theta])
+
+
+def schools(x):
+    """Rubin's eight schools, centred: μ ~ N(0, 5²), τ ~ half-Cauchy(5)."""
+    prior = normal(x[0], 0.0, 5.0) + x[1] - jnp.log1p((jnp.exp(x[1]) / 5) ** 2) + normal(x[2:], x[0], jnp.exp(x[1]))
+    return prior + normal(EFFECTS, x[2:], ERRORS)
+
+
+@both
+def test_eight_schools_are_written_non_centred(dense):
+    """With what little the data say of each school, the best K is a little less than one."""
+    rng, tries = generator(3), 60_000
+    mu, log_tau = 5 * rng.standard_normal(tries), np.log(5 * np.abs(rng.standard_cauchy(tries)))
+    x = groups_drawn(EFFECTS, ERRORS, mu, log_tau, rng)
+    before, layers, after = unfolded(density_of(10, schools), x, dense)
+    (layer,) = layers
+    np.testing.assert_array_equal(layer.children, np.arange(2, 10))
+    np.testing.assert_allclose(log_scales(layer, 1), 1, atol=0.2)
+    np.testing.assert_array_equal(log_scales(layer, 0), 0)
+    np.testing.assert_allclose(slopes(layer, 0), 1, atol=0.1)
+    np.testing.assert_allclose(slopes(layer, 1), 0, atol=0.1)
+    (words,) = in_words(layers, SCHOOLS)
+    assert words.startswith("theta is scaled by exp(")
+    assert words.endswith("log_tau), about mu")
+    assert before > 1
+    assert after < 0.1 * before
+
+
+def two_levels(x):
+    """x₁ is scaled by e^{x₀/2}, and scales the others: a child that is an ancestor."""
+    return normal(x[0], 0.0, 1.0) + normal(x[1], 0.0, jnp.exp(0.5 * x[0])) + normal(x[2:], 0.0, jnp.exp(x[1]))
+
+
+@both
+def test_levels_are_unfolded_one_after_the_other(dense):
+    z = generator(4).standard_normal((COUNT, 8))
+    z[:, 1] *= np.exp(0.5 * z[:, 0])
+    z[:, 2:] *= np.exp(z[:, 1:2])
+    before, (first, second), after = unfolded(density_of(8, two_levels), z, dense)
+    np.testing.assert_array_equal(first.children, np.arange(2, 8))
+    np.testing.assert_array_equal(log_scales(first, 1), 1)
+    np.testing.assert_array_equal(second.children, [1])
+    np.testing.assert_array_equal(log_scales(second, 0), 0.5)
+    assert before > 1
+    assert after < 1e-3
+
+
+@both
+def test_with_much_data_a_non_centred_writing_is_written_centred(dense):
+    """Ten groups whose data fix θ = μ + τ x to a tenth: the scale of x goes as 1/τ, so K is negative."""
+    rng, tries, error = generator(5), 400_000, np.full(10, 0.1)
+    y = 1 + np.random.default_rng(5).normal(size=10)
+    x = groups_drawn(y, error, 2 * rng.standard_normal(tries), rng.standard_normal(tries), rng)
+    x[:, 2:] = (x[:, 2:] - x[:, :1]) * np.exp(-x[:, 1:2])
+
+    def written_non_centred(x):
+        prior = normal(x[0], 0.0, 2.0) + normal(x[1], 0.0, 1.0) + normal(x[2:], 0.0, 1.0)
+        return prior + normal(y, x[0] + jnp.exp(x[1]) * x[2:], error)
+
+    before, layers, after = unfolded(density_of(12, written_non_centred), x, dense)
+    assert layers
+    np.testing.assert_array_equal(layers[0].children, np.arange(2, 12))
+    assert ((log_scales(layers[0], 1) < -0.4) & (log_scales(layers[0], 1) > -1.2)).all()
+    assert after < 0.5 * before
+
+
+def test_each_child_may_have_an_ancestor_of_its_own():
+    """A horseshoe's prior: b_j ~ N(0, (τ λ_j)²) with log τ and log λ_j ~ N(0, 0.5²)."""
+    z = generator(6).standard_normal((COUNT, 9)) * np.array([*np.full(5, 0.5), *np.ones(4)])
+    x = np.hstack([z[:, :5], np.exp(z[:, :1] + z[:, 1:5]) * z[:, 5:]])
+    prior = lambda x: normal(x[:5], 0.0, 0.5) + normal(x[5:], 0.0, jnp.exp(x[0] + x[1:5]))
+    _, (layer,), after = unfolded(density_of(9, prior), x, True)
+    np.testing.assert_array_equal(layer.children, np.arange(5, 9))
+    np.testing.assert_array_equal(log_scales(layer, 0), 1)
+    for j in range(4):
+        np.testing.assert_array_equal(log_scales(layer, 1 + j), np.arange(4) == j)
+    assert after < 1e-3
+
+
+# None
+
+
+FACTOR = np.linalg.cholesky(0.5 + 0.5 * np.eye(6)) * np.array([1.0, 10.0, 0.1, 1.0, 1.0, 1.0])[:, None]
+
+
+def correlated(x):
+    precision = np.linalg.inv(FACTOR @ FACTOR.T)
+    return -0.5 * np.einsum("ai,ij,aj->a", x, precision, x), -x @ precision
+
+
+def test_a_gaussian_has_no_layers_and_no_divergence():
+    """What the prior draws of a fit leave: 1e-3 at 200 draws, less at more."""
+    rng = generator(7)
+    for count, least in ((200, 1e-2), (COUNT, 1e-3)):
+        x = 3 + rng.standard_normal((count, 6)) @ FACTOR.T
+        before, layers, after = unfolded(Rows(6, lambda x: correlated(x - 3)), x, True)
+        assert layers == ()
+        assert 0 <= before == after < least
+    z = rng.standard_normal((COUNT, 6)) * np.geomspace(0.01, 100, 6)
+    before, layers, _ = unfolded(Rows(6, lambda x: gaussian(x, np.geomspace(0.01, 100, 6))), z, False)
+    assert layers == ()
+    assert before < 1e-20
+    _, layers, after = unfolded(Rows(6, correlated), rng.standard_normal((COUNT, 6)) @ FACTOR.T, False)
+    assert layers == ()
+    assert after > 0.1  # correlations are left, of which no layer knows
+
+
+@both
+def test_a_logistic_regression_has_no_layers(dense):
+    """Exact draws of eight coefficients, by rejection from Student's t about the mode."""
+    data, rng, n = np.random.default_rng(5), generator(8), 8
+    rows = data.normal(size=(100, n))
+    signs = np.where(data.random(100) < 1 / (1 + np.exp(-2 * rows[:, 0])), 1.0, -1.0)
+    log_density = lambda w: -0.125 * jnp.sum(w**2) + jnp.sum(jax.nn.log_sigmoid(signs * (rows @ w)))
+    gradient, hessian, mode = jax.jit(jax.grad(log_density)), jax.jit(jax.hessian(log_density)), np.zeros(n)
+    for _ in range(20):
+        mode = mode - np.linalg.solve(hessian(mode), gradient(mode))
+    root, density = np.linalg.cholesky(np.linalg.inv(-hessian(mode))), density_of(n, log_density)
+    t = rng.standard_normal((40_000, n)) / np.sqrt(rng.chisquare(5, (40_000, 1)) / 5)
+    w = mode + t @ root.T
+    log_weights = density.value(w) + 0.5 * (5 + n) * np.log1p(np.sum(t**2, 1) / 5)
+    kept = np.flatnonzero(np.log(rng.random(len(w))) < log_weights - log_weights.max())[:COUNT]
+    assert len(kept) == COUNT
+    before, layers, after = unfolded(density, w[kept], dense)
+    assert layers == ()
+    assert before == after < 0.3
+
+
+@both
+@pytest.mark.parametrize("n", [1, 2])
+def test_fewer_than_three_coordinates_have_no_layers(n, dense):
+    density, x = Rows(n, neal), funnel(400, n)
+    before, layers, after = unfolded(density, x, dense)
+    assert layers == ()
+    assert before == after
+    assert density.gradients == len(x)
+
+
+def test_nor_do_more_than_are_looked_at(monkeypatch):
+    monkeypatch.setattr(unfolding, "MOST_COORDINATES", 9)
+    assert unfolded(Rows(10, neal), funnel(400, 10), True)[1] == ()
+
+
+# Draws that say little, or are wild
+
+
+@both
+@pytest.mark.parametrize("count", [2, 3, 5, 8])
+def test_a_few_draws_leave_all_finite(count, dense):
+    unfolded(Rows(5, neal), funnel(count, 5), dense)
+
+
+@both
+@pytest.mark.parametrize("fixed", [0, 3])
+def test_a_coordinate_that_stands_still_leaves_all_finite(fixed, dense):
+    unfolded(Rows(5, neal), np.where(np.arange(5) == fixed, 0.3, funnel(400, 5)), dense)
+
+
+HUGE = [(size, dense) for size in (1e10, 1e100, 1e160) for dense in (True, False)]
+
+
+@pytest.mark.parametrize(("size", "dense"), HUGE)
+def test_huge_gradients_leave_all_finite(size, dense):
+    """Beyond a wall of some of the draws."""
+
+    def walled(x):
+        value, grad = neal(x)
+        return value, np.where(x[:, 1:2] > 5, size * np.sign(grad), grad)
+
+    density, x = Rows(5, walled), funnel(400, 5)
+    sample = Sample(x, density.value_and_grad(x)[1])
+    with np.errstate(all="ignore"):
+        layers, _ = layers_for(density, sample, dense, generator(9))
+        here = gaussian_of(sample.below(layers), dense, layers)
+    assert np.isfinite(here.mean).all()
+    assert np.isfinite(here.factor).all()
+    assert (np.diagonal(here.factor) if dense else here.factor).all()
+
+
+@both
+def test_gradients_that_are_not_finite_away_from_draws_leave_all_finite(dense):
+    """Differences lead beyond a wall, where log π is −∞."""
+
+    def walled(x):
+        value, grad = neal(x)
+        return np.where(x[:, 1] > 0, value, -np.inf), np.where(x[:, 1:2] > 0, grad, np.nan)
+
+    x = funnel(800, 6)
+    x[:, 1] = np.abs(x[:, 1])
+    _, (layer,), _ = unfolded(Rows(6, walled), x, dense)
+    assert set(range(2, 6)) <= set(layer.children)
+    np.testing.assert_allclose(log_scales(layer, 0), 0.5, atol=0.1)
+
+
+def test_the_curvature_takes_few_gradients():
+    assert [points_at(n) for n in (3, 100, 1_000, 10_000)] == [32, 32, 10, 6]
+    density, x = Rows(10, neal), funnel(COUNT, 10)
+    unfolded(density, x, True)
+    assert density.gradients - len(x) <= 2 * points_at(10) * (2 * 10 + 1)
