@@ -26,11 +26,12 @@ def default(
 
     It runs in NumPy on the host; the log density and its gradient, of all chains at once, are all that is compiled.
     Every chain ascends its log density to the typical set. The ends of the paths give a first Gaussian, short windows
-    of split HMC better ones, until fits agree, for half of `num_warmup` iterations at the most. A pilot run follows
-    (`ensemble.pilot`). Where it gives cause for doubt, NUTS whose steps are halved where they must be learns for the
-    other half, from that Gaussian, and makes the draws. Else split HMC does, or, where the Gaussian fits so well that
-    they promise more for their cost, independence proposals with a move of split HMC in every 32, or, where one of them
-    is worth little, in every 8.
+    of split HMC better ones, until fits agree, for half of `num_warmup` iterations at the most. Where ascents end in
+    modes apart, a mixture that proposes from all of them is learned in place of it (`ensemble.mixture`). A pilot run
+    follows (`ensemble.pilot`), which looks for better coordinates where the Gaussian fits badly. Where it gives cause for
+    doubt, NUTS whose steps are halved where they must be learns for the other half, from that Gaussian, and makes the
+    draws. Else it is the move whose gradients are worth most draws: split HMC, or independence proposals with a move of
+    split HMC in every 32, or, where one of them is worth little, in every 8.
 
     Args:
         factor: "dense" fits a covariance, "diagonal" standard deviations; "auto" the first up to 300 coordinates,

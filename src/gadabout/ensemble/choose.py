@@ -1,12 +1,13 @@
-"""The choice of the move that makes the draws, by what a trial of split HMC says.
+"""The choice of the move that makes the draws, by what a trial of split HMC says, and by trials of those in question.
 
-A pure function of draws and counts, never of the clock. There is doubt, hence NUTS, where one trajectory in a thousand
-diverges, a chain accepts less than half of what the median chain accepts or stands still for longer than chance
-explains, or an R-hat is above 1.1. NUTS has the whole covariance only where trajectories would be `MUCH_LONGER` without
-correlations: where scales differ from place to place a covariance says less than it seems to. Independence proposals
-are taken where half of what they promise is more independent draws for their cost than split HMC makes (by
-`independence_efficiency`, `score` and a fixed table of costs), if the Pareto k̂ of their importance weights is below
-0.7 (0.5 with standard deviations alone) and a proposal is worth a twentieth of an independent draw.
+A pure function of draws and counts, never of the clock. There is doubt where three trajectories in a thousand diverge,
+a chain accepts less than half of what the median chain accepts or stands still for longer than chance explains, or an
+R-hat is above 1.1. For the last three, NUTS draws. Independence proposals are taken where the Gaussian fits: where one
+is worth `FINE_EFFICIENCY` draws, if the Pareto k̂ of their importance weights is below 0.7 (0.5 with standard deviations
+alone). Else split HMC, independence proposals where they reach all places, and, where these are worth little, NUTS are
+tried, and that is taken whose gradients are worth most (`Pilot._worth`). NUTS has the whole covariance only where
+trajectories would be `MUCH_LONGER` without correlations: where scales differ from place to place a covariance says less
+than it seems to.
 """
 
 from collections.abc import Mapping
