@@ -28,7 +28,7 @@ def default(
     Every chain ascends its log density to the typical set. The ends of the paths give a first Gaussian, short windows
     of split HMC better ones, until fits agree, for half of `num_warmup` iterations at the most. Where ascents end in
     modes apart, a mixture that proposes from all of them is learned in place of it (`ensemble.mixture`). A pilot run
-    follows (`ensemble.pilot`), which looks for better coordinates where the Gaussian fits badly. Where it gives cause for
+    follows (`ensemble.pilot`); it looks for better coordinates where the Gaussian fits badly. Where it gives cause for
     doubt, NUTS whose steps are halved where they must be learns for the other half, from that Gaussian, and makes the
     draws. Else it is the move whose gradients are worth most draws: split HMC, or independence proposals with a move of
     split HMC in every 32, or, where one of them is worth little, in every 8.

@@ -3,10 +3,11 @@
 Chains that stand where there is next to no mass begin anew where others stand, and θ is learned again. It is learned
 again, too, where draws belie the fitted Gaussian: a chain that arrived late may have widened several fits that agree;
 and where a chain that was slow, as in the neck of a funnel, was freed by shorter steps for a while: then eight times as
-many draws are made, in which others may go where it was. Where the Gaussian fits badly, layers of coordinates are looked for in the draws, and learning and the run are done
-again in those that pay. Where there is doubt, or only Pareto's k̂ is left to decide and its bound is within two of its
-standard errors, as many draws again are made, until that is not so or they are eight times as many. Chains that do not
-mix then are given a mixture to propose from, if some modes are near.
+many draws are made, in which others may go where it was. Where the Gaussian fits badly, layers of coordinates are
+looked for in the draws, and learning and the run are done again in those that pay. Where there is doubt, or only
+Pareto's k̂ is left to decide and its bound is within two of its standard errors, as many draws again are made, until
+that is not so or they are eight times as many. Chains that do not mix then are given a mixture to propose from, if some
+modes are near.
 """
 
 from collections.abc import Sequence
