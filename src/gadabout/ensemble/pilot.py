@@ -111,7 +111,7 @@ class Pilot:
         picked = choose.one_of_kind(choose.decide(evidence) if move is None else move, evidence)
         evidence |= anew | {"move": str(picked), "named": move is not None}
         repeats = choose.repeats(picked, evidence)
-        handed = chosen(begun, picked, repeats=np.asarray(repeats), **found)
+        handed = chosen(begun, picked, repeats=np.asarray(float(repeats)), **found)
         return handed, evidence | {"repeats": repeats, "why": choose.why(evidence)}
 
     def _worth(
