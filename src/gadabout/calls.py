@@ -1,6 +1,7 @@
 """Functions of the user's, called so that what goes wrong in them is told in one line: which, with what, and where."""
 
 import inspect
+import re
 import sysconfig
 import traceback
 from collections.abc import Callable
@@ -57,6 +58,13 @@ def first_line(error: BaseException) -> str:
     """The kind of an error that somebody else's code raised, and the first line of its message."""
     text = str(error).strip().split("\n")[0]
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
+def last_line(error: BaseException) -> str:
+    """The kind of an error and what it says: the end of a traceback where JAX hands one of a callback on."""
+    lines = [line for line in str(error).strip().split("\n") if line.strip()]
+    told = [line.strip() for line in lines if re.match(r"[\w.]+: ", line)]
+    return told[-1] if told and len(lines) > 1 else first_line(error)
 
 
 def place_of(error: BaseException) -> str:

@@ -2,6 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from copy import copy
 from dataclasses import replace
 from typing import Any, Self
@@ -16,8 +17,9 @@ from jaxtyping import Array, Float, Key, PyTree
 from gadabout.calls import called
 from gadabout.checks import check_function
 from gadabout.executables import edition, traced_as
+from gadabout.indices import beyond_an_axis
 from gadabout.layout import Layout, in_order, layout_of, shapes_of
-from gadabout.named import by_name, check_names, checked_coords, checked_data, checked_dims
+from gadabout.named import OWN, check_coords, check_names, checked_coords, checked_data, checked_dims, checked_observed
 from gadabout.precision import whole_products
 from gadabout.target import Target
 from gadabout.transforms import transforms_of
@@ -36,11 +38,18 @@ class AbstractModel(ABC):
     origin: Mapping[str, Any] = {}
     """how the command line found it; a stored run keeps that, so that it can be found again"""
     layout: Layout | None = None
+    position: PyTree = None
+    """a position that chains may start around, where the model has no `start`; None if there is none"""
     dims: Mapping[str, Sequence[str]]
     coords: Mapping[str, Any]
     observed: Mapping[str, Any]
     _traced: dict[Any, tuple[Any, int]] | None = None
     """what functions of positions return, and their editions, since the model was laid out"""
+
+    @property
+    def starts_itself(self) -> bool:
+        """Whether it has a start of its own."""
+        return type(self).start is not AbstractModel.start or "start" in vars(self)
 
     @property
     @abstractmethod
@@ -102,6 +111,15 @@ class AbstractModel(ABC):
         """More groups of the result, such as `log_likelihood`, from flat positions (..., n)."""
         return {}
 
+    def impossible(self, x: Any) -> str:
+        """What of the observed data explains that the log density is not finite at x; empty where nothing does."""
+        for name, values in self.observed.items():
+            values = np.asarray(values)
+            if values.dtype.kind == "f" and np.isnan(values).any():
+                missing = int(np.isnan(values).sum())
+                return f"the observed {name!r} holds {missing} values that are NaN; remove or impute them"
+        return ""
+
     @property
     def plain(self) -> bool:
         """Whether its variables are the numbers of the flat position, and nothing else is computed from them."""
@@ -133,8 +151,8 @@ class Model(AbstractModel):
 
     Args:
         log_density: log π of a position, or of (position, data) where there are data; a scalar.
-        position: an example of a position, a pytree of arrays or of their shapes; what `init` of `sample` is like if
-            it is None.
+        position: an example of a position, a pytree of arrays or of their shapes. Where it is made of finite numbers,
+            and there is no `start`, chains start around it if `init` of `sample` is None.
         data: a pytree of arrays. Other data of the same shape compile nothing anew.
         transforms: the constraints of variables, by name: "positive", "unit_interval", "simplex", "ordered",
             "positive_ordered", "corr_cholesky", "corr_matrix", "lower_cholesky", "positive_definite", bounds (low,
@@ -181,11 +199,13 @@ class Model(AbstractModel):
                 check_function(name, function)
         self.data = checked_data(data)
         self.dims, self.coords = checked_dims(dims), checked_coords(coords)
-        self.observed = by_name("observed", observed)
+        self.observed = checked_observed(observed)
         self.transforms = transforms_of(transforms)
         self._log_likelihood, self._outputs, self._predict = log_likelihood, outputs, predict
         if start is not None:
             self.start = start
+        elif _is_finite(position):
+            self.position = position
         if position is None and start is not None:
             position = called("start", "of a key", lambda key: shapes_of(start, key), jax.random.key(0))
         self.layout = None if position is None else self._layout_of(_arrays(position), "position")
@@ -201,11 +221,29 @@ class Model(AbstractModel):
         model = super().laid_out(replace(layout, transforms=self.transforms))
         one = jax.ShapeDtypeStruct((1, layout.dim), jnp.result_type(float))
         constrained, more = jax.eval_shape(model.constrain, one), jax.eval_shape(model.outputs, one)
+        _check_outputs(more.get("posterior", {}), constrained)
         groups = {"posterior": constrained, "log_likelihood": more.get("log_likelihood"), "more": more.get("posterior")}
         shapes = {path[-1].key: leaf.shape[1:] for path, leaf in jax.tree_util.tree_leaves_with_path(groups)}
         shapes |= {name: np.shape(values) for name, values in self.observed.items()}
         check_names(self.dims, self.coords, shapes)
+        check_coords(self.coords, self.dims, shapes)
+        model._check_indices()
         return model
+
+    def _check_indices(self) -> None:
+        """Raises ValueError where the log density reads beyond the end of an axis, which JAX does not say."""
+        target, found = self.target, None
+        assert self.layout is not None
+        x = jax.ShapeDtypeStruct((self.layout.dim,), jnp.result_type(float))
+        if not getattr(self.log_density, "on_host", False):
+            with suppress(Exception):  # what cannot be traced is explained where the run traces it
+                found = beyond_an_axis(lambda data, x: target.with_data(data).log_density(x), self.data, x)
+        if found is not None:
+            index, length = found
+            raise ValueError(
+                f"logdensity uses the index {index} along an axis of length {length}, where JAX reads another place; "
+                "check the shapes of init and data, and that indices count from 0"
+            )
 
     def outputs(self, x):
         groups, layout = {}, self.layout
@@ -240,6 +278,22 @@ class Model(AbstractModel):
     def _each(self, name: str, function: Any, x: Any, *keys: Any) -> PyTree:
         """A function of the user's of every position."""
         return self.each(name, Partial(_called, name, function), self.data, x, *keys)
+
+
+def _check_outputs(outputs: Mapping[str, Any], variables: Mapping[str, Any]) -> None:
+    """Raises ValueError for outputs whose names others have in the group of draws."""
+    for name in outputs:
+        if name in variables or name in OWN:
+            whose = "a variable" if name in variables else "a dimension of every result"
+            raise ValueError(f"outputs has {name!r}, the name of {whose}; call it something else")
+
+
+def _is_finite(position: PyTree) -> bool:
+    """Whether a position is made of finite numbers, and not of shapes."""
+    leaves = jax.tree.leaves(position)
+    numbers = all(isinstance(leaf, np.ndarray | np.generic | jax.Array | float | int) for leaf in leaves)
+    real = numbers and all(np.asarray(leaf).dtype.kind in "biuf" for leaf in leaves)
+    return bool(leaves) and real and all(np.isfinite(np.asarray(leaf, float)).all() for leaf in leaves)
 
 
 def _arrays(position: PyTree) -> PyTree:

@@ -59,6 +59,31 @@ def checked_coords(coords: Any) -> dict[str, Any]:
     return found
 
 
+def checked_observed(observed: Any) -> dict[str, Any]:
+    """The observed data by name; raises TypeError for what is not made of numbers."""
+    for name, values in (found := by_name("observed", observed)).items():
+        dtype = np.asarray(values).dtype
+        if dtype.kind not in "biufc" and not jnp.issubdtype(dtype, jnp.inexact):
+            raise TypeError(f"observed[{name!r}] must be an array of numbers, got {shown(values)}")
+    return found
+
+
+def check_coords(coords: Mapping[str, Any], dims: Mapping[str, Sequence[str]], shapes: Mapping[str, tuple]) -> None:
+    """Raises ValueError for coordinates along a dimension that no variable has.
+
+    Variables without `dims` have dimensions such as `x_dim_0`, by their names.
+    """
+    there = {dimension for names in dims.values() for dimension in names}
+    there |= {f"{name}_dim_{i}" for name, shape in shapes.items() if name not in dims for i in range(len(shape))}
+    for dimension in coords:
+        if dimension not in there:
+            has = f"they have {', '.join(map(repr, sorted(there)))}" if there else "they have none"
+            raise ValueError(
+                f"coords has {dimension!r}, a dimension of no variable ({has}); name it in dims, such as "
+                f"dims={{'x': [{dimension!r}]}}, or leave it out"
+            )
+
+
 def check_names(dims: Mapping[str, Sequence[str]], coords: Mapping[str, Any], shapes: Mapping[str, tuple]) -> None:
     """Raises ValueError where dims or coords do not fit variables of these shapes."""
     for variable, names in dims.items():

@@ -1,7 +1,7 @@
 """A recipe's result: which kernel, which adaptation. The one place where the two meet."""
 
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import equinox as eqx
@@ -15,6 +15,7 @@ from gadabout.adaptations.pool import ALONE
 from gadabout.calls import check_call
 from gadabout.checks import check_function, check_whole, shown
 from gadabout.factors import AbstractFactor
+from gadabout.factors.kinds import marginal
 from gadabout.kernels import AbstractKernel, Transition
 from gadabout.kernels.base import AbstractInfo
 from gadabout.layout import Layout
@@ -34,6 +35,11 @@ class Learned(eqx.Module):
     mean: Float[Array, " n"] | None = None
     factor: AbstractFactor | None = None
     theta: dict[str, Array] = eqx.field(default_factory=dict)
+
+    def part(self, indices: Sequence[int]) -> "Learned":
+        """Mean and covariance of the draws of some coordinates, whatever the others are; no θ, which is the whole's."""
+        mean = None if self.mean is None else self.mean[jnp.asarray(indices)]
+        return Learned(mean, None if self.factor is None else marginal(self.factor, indices))
 
 
 def known_factor(learned: Learned | None) -> AbstractFactor | None:

@@ -24,6 +24,7 @@ from gadabout.driver import (
 )
 from gadabout.driver.runner import Runner
 from gadabout.driver.search import Starts
+from gadabout.driver.streams import Stream, stream_key
 from gadabout.ensemble.split_hmc import SplitHMC
 from gadabout.ensemble.stages import AbstractHostStage, DrawChosen, LearnGaussian, LearnNuts
 from gadabout.layout import layout_of
@@ -80,8 +81,8 @@ def engine(name, sink, interrupted=lambda: False, *, model=PLAIN, chains=range(C
     plan, records = plan_of(entry(name)), Records(model, sink)
     made = Engine(model, plan, settings, seed, records, starts, interrupted=interrupted)
     if not plan.on_host:
-        stream = jax.random.split(jax.random.key(seed))[1]
-        made.runner.chain_keys = jax.vmap(lambda c: jax.random.fold_in(stream, c))(jnp.asarray(chains))
+        noise = stream_key(seed, Stream.CHAINS)
+        made.runner.chain_keys = jax.vmap(lambda c: jax.random.fold_in(noise, c))(jnp.asarray(chains))
     return made
 
 

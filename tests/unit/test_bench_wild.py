@@ -17,10 +17,10 @@ RNG = np.random.default_rng(0)
 KNOWN = of_independent(RNG.standard_normal((100_000, 2)))
 
 
-def result(x, findings=(), rhat=1.0):
+def result(x, findings=(), rhat=1.0, ess=None):
     """What `sample` returns of draws (chain, draw, 2), as far as it is looked at."""
     n = x.shape[2]
-    figures = {"rhat": rhat, "ess_bulk": x.size / n, "ess_tail": x.size / n}
+    figures = {"rhat": rhat, "ess_bulk": x.size / n, "ess_tail": x.size / n if ess is None else ess}
     tree = {"posterior": xr.Dataset({"x": (("chain", "draw", "x_dim_0"), x)})}
     tree["posterior"] = tree["posterior"].assign_coords(x_dim_0=np.arange(n))
     tree |= {f"diagnostics/{kind}": xr.Dataset({"x": ("x_dim_0", np.full(n, each))}) for kind, each in figures.items()}
@@ -42,6 +42,11 @@ OFF = DRAWS + np.array([0.0, 0.5])
     [
         (result(DRAWS), "right"),
         (result(DRAWS, [finding(["x[0]"])]), "right"),
+        (result(DRAWS, ess=399), "too few"),
+        (result(DRAWS, [finding(["x[0]"])], rhat=1.118, ess=93), "too few"),
+        (result(DRAWS, ess=401), "right"),
+        (result(OFF, [finding(["x[1]"])], ess=93), "flagged"),
+        (result(OFF, ess=93), "wrong without a word"),
         (result(DRAWS, rhat=1.1), "wrong without a word"),
         (result(DRAWS, [finding(["x[0]"])], rhat=1.1), "flagged"),
         (result(OFF), "wrong without a word"),
@@ -62,6 +67,7 @@ def test_right_or_flagged(tree, outcome, keys):
 
 def test_without_a_truth():
     assert measured.judged(result(OFF), ["x"], None)["outcome"] == "no truth"
+    assert measured.judged(result(OFF, ess=93), ["x"], None)["outcome"] == "too few"
     assert measured.judged(result(OFF, rhat=1.1), ["x"], None)["outcome"] == "wrong without a word"
     assert measured.judged(result(OFF, [finding(["x[0]"])], rhat=1.1), ["x"], None)["outcome"] == "flagged"
 

@@ -1,5 +1,8 @@
 """BlackJAX both ways: the same moves from the same keys, in its loops and in ours."""
 
+import subprocess
+import sys
+
 import blackjax
 import jax
 import jax.numpy as jnp
@@ -73,6 +76,32 @@ def test_our_samplers_run_in_its_loops():
     np.testing.assert_allclose(lp[-1].shape, (4,))
     same, _ = algorithm.step(jax.random.PRNGKey(3), algorithm.init(like))
     np.testing.assert_allclose(same.logdensity, density(same.position), rtol=1e-9)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: gad.from_blackjax(ALGORITHMS["nuts"]),
+        lambda: gad.to_blackjax(gad.rwm(), normal, jnp.zeros(3)),
+    ],
+)
+def test_without_blackjax_the_extra_is_named(call, monkeypatch):
+    monkeypatch.setitem(sys.modules, "blackjax", None)
+    with pytest.raises(ImportError, match=r"needs blackjax, .* pip install 'gadabout\[blackjax\]'"):
+        call()
+
+
+def test_nuts_needs_no_blackjax():
+    """In a process that cannot import it; nothing else of the package asks for it, either."""
+    code = (
+        "import sys; sys.modules['blackjax'] = None\n"
+        "import jax.numpy as jnp, gadabout as gad\n"
+        "run = lambda sampler: gad.sample(lambda x: -0.5 * jnp.sum(x**2), jnp.zeros(2), sampler=sampler, "
+        "num_warmup=20, num_draws=20, progress=False)\n"
+        "print(run(gad.nuts())['posterior']['x'].shape, run(gad.default())['posterior']['x'].shape)"
+    )
+    ran = subprocess.run([sys.executable, "-W", "ignore", "-c", code], capture_output=True, text=True, check=False)
+    assert ran.stdout.strip() == "(4, 20, 2) (16, 20, 2)", ran.stderr
 
 
 @pytest.mark.parametrize(

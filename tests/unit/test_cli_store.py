@@ -1,6 +1,7 @@
 """`gadabout resume` and `gadabout status`: from another process, of built-in targets and of the user's own files."""
 
 import json
+from pathlib import Path
 
 import jax
 import pytest
@@ -77,3 +78,41 @@ def test_what_is_no_store_is_refused(tmp_path, command):
     assert refused(run(command, tmp_path / "none.zarr"), "there is no store", "none.zarr")
     (tmp_path / "a.zarr").mkdir()
     assert refused(run(command, tmp_path / "a.zarr"), "is no stored run of gadabout")
+
+
+@pytest.mark.parametrize("quiet", [["-q"], []])
+def test_a_full_disk_is_one_line_of_error(tmp_path, monkeypatch, quiet):
+    """Room for 60 files of the run, by the disk's own error."""
+    path, write, room = tmp_path / "run.zarr", Path.open, [60]
+
+    def full(self, mode="r", *args, **kwargs):
+        if "w" in mode and str(self).startswith(str(path)):
+            room[0] -= 1
+            if room[0] < 0:
+                raise OSError(28, "No space left on device")
+        return write(self, mode, *args, **kwargs)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "open", full)
+        ended = run("sample", "correlated-2d", *SHORT, "--out", path, *quiet)
+    assert ended.exit_code == 1, ended.output
+    assert ended.stderr.count("\n") == 1
+    assert ended.stderr.startswith("gadabout: error: the run stopped early: the records could not be written: ")
+    assert "No space left" in ended.stderr
+    assert bool(ended.stdout) is not bool(quiet)
+    assert run("resume", path, "-q").exit_code == 0
+    assert xr.open_datatree(path, engine="zarr")["posterior"].sizes["draw"] == 50
+
+
+@pytest.mark.parametrize("command", ["resume", "status", "report"])
+def test_damaged_draws_are_one_line_of_error(store, command):
+    chunk = next((store / "posterior" / "x" / "c").rglob("0"))
+    while chunk.is_dir():
+        chunk = next(chunk.rglob("0"))
+    content = chunk.read_bytes()
+    chunk.write_bytes(content[:50] + bytes([content[50] ^ 16]) + content[51:])
+    arguments = [command, store, *(["--no-progress"] if command == "resume" else [])]
+    assert refused(run(*arguments), "posterior/x does not match its checksum", "put a copy of the store in its place")
+    chunk.unlink()
+    assert refused(run(*arguments), "posterior/x lacks 1 of its chunks")
+    assert sorted(file.name for file in store.parent.iterdir()) == ["run.zarr"]

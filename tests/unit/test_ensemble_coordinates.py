@@ -25,18 +25,24 @@ LAYERS = (0, 1, 3)
 """numbers of layers"""
 
 
-def layer_of(rng, n=N, p=2, q=3):
-    """One with random ancestors and children, slopes and log scales."""
+def layer_of(rng, n=N, p=2, q=3, pools=False, mixes=False):
+    """One with random ancestors and children, slopes and log scales; precisions, of which one is 0; and a basis."""
     indices = rng.permutation(n)
     matrix = lambda: 0.5 * rng.standard_normal((q, p))
     centre, location = rng.standard_normal(p), rng.standard_normal(q)
-    return Noncentring(indices[:p], np.sort(indices[p : p + q]), centre, location, matrix(), matrix())
+    layer = Noncentring(indices[:p], np.sort(indices[p : p + q]), centre, location, matrix(), matrix())
+    if pools:
+        q_of_data = np.exp(rng.standard_normal(q)) * (np.arange(q) > 0)
+        layer = replace(layer, precision=np.exp(rng.standard_normal(q)), data_precision=q_of_data)
+        layer = replace(layer, data_location=rng.standard_normal(q))
+    V = rng.standard_normal((q, q))
+    return replace(layer, basis=V / np.abs(np.linalg.det(V)) ** (1 / q)) if mixes else layer
 
 
 def coordinates_of(count, dense, seed=0, n=N):
     """Some with so many layers, of different sizes."""
     rng = generator(seed)
-    layers = tuple(layer_of(rng, n, 1 + i % 2, 2 + i % 2) for i in range(count))
+    layers = tuple(layer_of(rng, n, 1 + i % 2, 2 + i % 2, i > 0, i > 1) for i in range(count))
     factor = np.tril(0.3 * rng.standard_normal((n, n)), -1) + np.diag(0.5 + rng.random(n))
     factor = factor if dense else np.diagonal(factor) * rng.choice([-1, 1], n)
     return Coordinates(rng.standard_normal(n), factor, layers)
@@ -48,8 +54,13 @@ def x_of(here, z):
     x = here.mean + (factor @ z if here.dense else factor * z)
     for layer in reversed(here.layers):
         a = x[layer.ancestors] - layer.centre
-        children = layer.location + layer.slopes @ a + jnp.exp(layer.log_scales @ a) * x[layer.children]
-        x = x.at[layer.children].set(children)
+        place, scale = layer.location + layer.slopes @ a, jnp.exp(layer.log_scales @ a)
+        if layer.data_precision is not None:
+            precision = layer.precision / scale**2 + layer.data_precision
+            place = (layer.precision / scale**2 * place + layer.data_precision * layer.data_location) / precision
+            scale = precision**-0.5
+        V = np.eye(len(layer.children)) if layer.basis is None else layer.basis
+        x = x.at[layer.children].set(V @ (place + scale * x[layer.children]))
     return x
 
 
@@ -108,6 +119,22 @@ def test_gradients_are_those_of_jax(count, dense):
     np.testing.assert_allclose(pulled_back, expected, atol=1e-10 * size)
 
 
+@pytest.mark.parametrize("count", [2, 3], ids=["pools", "basis"])
+@pytest.mark.parametrize("bug", ["share", "basis"])
+def test_a_pull_that_leaves_something_out_is_found(count, bug):
+    """The planted bugs: the share of the model's precision, or the basis."""
+
+    class Wrong(Noncentring):
+        def pull(self, y, grad):
+            wrong = {"data_precision": None} if bug == "share" else {"basis": None}
+            return Noncentring.pull(replace(Noncentring(**vars(self)), **wrong), y, grad)
+
+    here, z = coordinates_of(count, True), generator(3).standard_normal((9, N))
+    wrong = replace(here, layers=tuple(Wrong(**vars(layer)) for layer in here.layers))
+    grad, other = (each.value_and_grad(Rows(N, by_jax), z)[1] for each in (here, wrong))
+    assert (np.abs(grad - other).max() > 0.1) == (bug == "share" or count == 3)
+
+
 def test_a_pull_with_scales_twice_as_large_is_found():
     """The planted bug. Moves whose gradients are wrong in this way leave their law as it is, and accept less."""
 
@@ -155,7 +182,9 @@ def test_layers_are_packed_and_unpacked_to_the_bit(count):
     assert len(again) == count
     for one, other in zip(layers, again, strict=True):
         for name, values in vars(one).items():
-            np.testing.assert_array_equal(vars(other)[name], values, strict=True, err_msg=name)
+            assert (vars(other)[name] is None) == (values is None)
+            if values is not None:
+                np.testing.assert_array_equal(vars(other)[name], values, strict=True, err_msg=name)
     assert unpacked(None) == ()
 
 
@@ -200,6 +229,11 @@ def of_words(ancestors, children, K, B=None):
     return Noncentring(np.array(ancestors), np.array(children), np.zeros(p), np.zeros(q), B, K)
 
 
+def pools(layer):
+    ones = np.ones(len(layer.children))
+    return replace(layer, precision=ones, data_precision=ones, data_location=ones)
+
+
 SCHOOLS = ["mu", "log_tau", *(f"theta[{i}]" for i in range(3))]
 
 
@@ -238,6 +272,16 @@ SCHOOLS = ["mu", "log_tau", *(f"theta[{i}]" for i in range(3))]
             ["x is scaled by exp(v)", "v is scaled by exp(0.5 s)"],
         ),
         ([of_words([0], [2, 3], [[0], [0]], [[1], [1]])], SCHOOLS, []),
+        (
+            [pools(of_words([1], [2, 3, 4], 3 * [[1]]))],
+            SCHOOLS,
+            ["theta is scaled by exp(log_tau), where data say little"],
+        ),
+        (
+            [replace(pools(of_words([1], [0, 2, 3, 4], 4 * [[1]])), basis=np.eye(4))],
+            SCHOOLS,
+            ["mu and theta are scaled by exp(log_tau), in a basis of their own, where data say little"],
+        ),
         ([], SCHOOLS, []),
     ],
 )

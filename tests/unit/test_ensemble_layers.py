@@ -76,6 +76,32 @@ def alarms(make, here, seed=0):
     return min(TARGET.alarm(drawn["position"][row]) for row in rows), drawn
 
 
+POOLED = tuple(
+    replace(layer, precision=np.array([0.7]), data_precision=np.array([0.4]), data_location=np.array([0.5]))
+    for layer in LAYERS
+)
+"""the same layers, with precisions that add"""
+
+
+@pytest.mark.parametrize("make", [split_hmc, independence, nuts, halved_twice])
+def test_the_law_stands_still_where_precisions_add(make):
+    alarm, drawn = alarms(make, layered(True, POOLED))
+    assert alarm > FALSE_ALARM
+    assert 0.4 < drawn["accepted"].mean() < 0.995
+
+
+class NoData(Noncentring):
+    """Bug: the log determinant is that of the model's precision alone."""
+
+    def log_det(self, y):
+        return replace(Noncentring(**vars(self)), data_precision=None).log_det(y)
+
+
+def test_a_log_determinant_without_the_data_is_found():
+    alarm, _ = alarms(split_hmc, with_layers(NoData)(layered(True, POOLED)))
+    assert alarm < FALSE_ALARM
+
+
 @both
 @each
 def test_the_law_stands_still(make, dense):

@@ -52,11 +52,30 @@ def test_the_law_of_split_hmc_stands_still(step_size, steps):
     np.testing.assert_array_equal(drawn["gradient_evaluations"], steps)
 
 
+def test_the_law_stands_still_with_shorter_steps():
+    move = replace(split_hmc(step_size=1.6), shorter=0.4)
+    (alarm,), drawn = alarms(move, 4, [-1])
+    assert alarm > FALSE_ALARM
+    times = np.log(drawn["step_size"] / 1.6) / np.log(0.25)
+    np.testing.assert_allclose(times, np.round(times), atol=1e-9)
+    assert abs(np.mean(times > 0.5) - 0.4) < 0.01
+    assert abs(np.mean(times > 1.5) - 0.16) < 0.01
+    assert drawn["acceptance_rate"][times > 0.5].mean() > drawn["acceptance_rate"][times < 0.5].mean()
+
+
+class ShorterWhereSteep(SplitHMC):
+    """Bug: steps are shorter where the gradient is large, which the way back does not know."""
+
+    def trajectory(self, state, momentum, uniform, scale=1.0):
+        scale = np.where(squares(state["residual"]) > 1, 0.25, scale)
+        return super().trajectory(state, momentum, uniform, scale)
+
+
 class WrongSign(SplitHMC):
     """Bug: the kinetic energy enters the log ratio with the wrong sign."""
 
-    def trajectory(self, state, momentum, uniform):
-        there, p = super().trajectory(state, momentum, uniform)
+    def trajectory(self, state, momentum, *rest):
+        there, p = super().trajectory(state, momentum, *rest)
         share = np.maximum(2 - squares(p) / squares(momentum), 0)
         return there, momentum * np.sqrt(share)[:, None]
 
@@ -64,19 +83,19 @@ class WrongSign(SplitHMC):
 class NoKineticEnergy(SplitHMC):
     """Bug: the kinetic energy is left out of the log ratio."""
 
-    def trajectory(self, state, momentum, uniform):
-        return super().trajectory(state, momentum, uniform)[0], momentum
+    def trajectory(self, state, momentum, *rest):
+        return super().trajectory(state, momentum, *rest)[0], momentum
 
 
 class LastKickWhole(SplitHMC):
     """Bug: the last kick is as long as those between steps."""
 
-    def trajectory(self, state, momentum, uniform):
-        there, p = super().trajectory(state, momentum, uniform)
+    def trajectory(self, state, momentum, *rest):
+        there, p = super().trajectory(state, momentum, *rest)
         return there, p + 0.5 * self.step_size * there["residual"]
 
 
-@pytest.mark.parametrize("bug", [WrongSign, NoKineticEnergy, LastKickWhole])
+@pytest.mark.parametrize("bug", [WrongSign, NoKineticEnergy, LastKickWhole, ShorterWhereSteep])
 def test_planted_bugs_of_split_hmc_are_found(bug):
     (alarm,), _ = alarms(split_hmc(bug), 4, [-1])
     assert alarm < FALSE_ALARM

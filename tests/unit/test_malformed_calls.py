@@ -129,6 +129,9 @@ ARGUMENTS = [
     ({"record": [3]}, ["record", "3"]),
     ({"record": ["lp", "lq"]}, ["record", "'lq'", "'lp'"]),
     ({"record": {"lq"}}, ["record", "'lq'", "acceptance_rate"]),
+    ({"record": []}, ["record", "empty", "['posterior']"]),
+    ({"record": ()}, ["record", "empty"]),
+    ({"record": set()}, ["record", "empty"]),
     ({"until": 400}, ["until", "400", "Until(ess=1_000)"]),
     ({"until": gad.Until}, ["until", "Until(ess=1_000)"]),
     ({"until": {"ess": 3}}, ["until", "{'ess': 3}"]),
@@ -162,6 +165,9 @@ ARGUMENTS = [
     ({"coords": {"i": ["a", "b", "c"]}, "dims": {"x": ["i"]}}, ["coords", "'i'", "3", "2"]),
     ({"coords": {"i": 3}, "dims": {"x": ["i"]}}, ["coords", "'i'", "3"]),
     ({"coords": {"chain": [0, 1]}}, ["coords", "'chain'"]),
+    ({"coords": {"i": ["a", "b"]}}, ["coords", "'i'", "'x_dim_0'", "dims={'x': ['i']}"]),
+    ({"coords": {"i": ["a", "b"], "j": ["a", "b"]}, "dims": {"x": ["i"]}}, ["coords", "'j'", "'i'"]),
+    ({"coords": {"i": ["a"]}, "init": {"mu": 0.0}, "model": lambda x: -(x["mu"] ** 2)}, ["coords", "they have none"]),
     ({"data": "x"}, ["data", "numbers"]),
     ({"data": {"y": ["a"]}}, ["data['y']", "numbers"]),
     ({"data": {"y": np.array([1.0, math.nan])}}, ["data['y']", "NaN"]),
@@ -239,6 +245,12 @@ ARGUMENTS = [
     ({"sampler": gad.sghmc(gad.minibatch.polynomial(0.1)), "init": np.zeros(2, int)}, ["init", "int"]),
     ({"model": gad.Model(normal, outputs=lambda x: x)}, ["outputs", "dict"]),
     ({"model": gad.Model(normal, outputs=lambda: None)}, ["outputs", "argument"]),
+    ({"model": gad.Model(normal, outputs=lambda x: {"x": 100 + x})}, ["outputs", "'x'", "a variable"]),
+    (
+        {"model": gad.Model(lambda p: normal(p["a"]), outputs=lambda p: {"b": 1.0, "a": p["a"]}), "init": {"a": ZEROS}},
+        ["outputs", "'a'", "call it something else"],
+    ),
+    ({"model": gad.Model(normal, outputs=lambda x: {"draw": x[0]})}, ["outputs", "'draw'", "dimension"]),
     ({"model": gad.Model(normal, log_likelihood=raising)}, ["log_likelihood", "RuntimeError: no density"]),
     ({"model": gad.Model(normal, dims={"z": ["i"]})}, ["dims", "'z'", "'x'"]),
 ]
@@ -306,6 +318,10 @@ DENSITIES = [
     (lambda x: undefined, ["NameError", "'undefined'"]),
     (lambda x: x["a"], ["init"]),
     (lambda x: x @ jnp.ones(3), ["(2,)", "init"]),
+    (lambda x: normal(x) + x[5], ["index 5", "length 2", "init and data"]),
+    (lambda x: normal(x) + x[-3], ["index -3", "length 2"]),
+    (lambda x: normal(x[jnp.array([0, 1, 2])]), ["index 2", "length 2"]),
+    (lambda x: jnp.outer(x, x)[1, 4], ["index 4", "length 2"]),
     (lambda x: float(x[0]), ["jax.numpy"]),
     (lambda x: normal(x) if x[0] > 0 else 0.0, ["branches in Python", "jnp.where"]),
     (lambda x: math.log(x[0]), ["jax.numpy"]),
@@ -317,6 +333,29 @@ DENSITIES = [
 @pytest.mark.parametrize("sampler", [gad.rwm(), gad.mala(), gad.gad_mala("exact")], ids=lambda sampler: sampler.name)
 def test_log_densities(density, words, sampler):
     refused(lambda: run(density, sampler=sampler), "logdensity", *words)
+
+
+def test_groups_that_count_from_one_are_refused():
+    """The last group would be read in place of one that is not there."""
+    grouped = lambda x, data: normal(x[data["group"]] - data["y"])
+    data = {"group": np.array([0, 1, 1]), "y": np.ones(3)}
+    run(grouped, data=data)
+    refused(
+        lambda: run(grouped, data=data | {"group": data["group"] + 1}), "logdensity", "index 2", "length 2", "from 0"
+    )
+
+
+def test_indices_within_and_those_clipped_on_purpose_are_taken():
+    def density(x):
+        many = x[jnp.array([-1, -2, 0])].sum() + x[::-1][1] + x[5:].sum() + jnp.take(x, 7, mode="clip")
+        return normal(x) + 0.0 * (many + x.at[9].get(mode="fill", fill_value=0.0) + x[0] + x[-2] + jnp.roll(x, 1)[0])
+
+    assert run(density)["posterior"]["x"].shape == (2, 10, 2)
+
+
+def test_coordinates_of_dimensions_without_a_name_are_taken():
+    tree = run(coords={"x_dim_0": ["a", "b"]})
+    assert tree["posterior"]["x_dim_0"].values.tolist() == ["a", "b"]
 
 
 def test_a_log_density_of_data_takes_two_arguments():
@@ -344,6 +383,9 @@ def test_a_log_density_of_data_takes_two_arguments():
         ((normal, None, {"coords": [1]}), ["coords", "[1]"]),
         ((normal, None, {"observed": 3}), ["observed", "3"]),
         ((normal, None, {"observed": {1: 2}}), ["observed", "{1: 2}"]),
+        ((normal, None, {"observed": {"y": "three"}}), ["observed['y']", "'three'", "numbers"]),
+        ((normal, None, {"observed": {"y": ["a", "b"]}}), ["observed['y']", "['a', 'b']"]),
+        ((normal, None, {"observed": {"y": None}}), ["observed['y']", "None"]),
     ],
 )
 def test_models(arguments, words):

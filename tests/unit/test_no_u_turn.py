@@ -15,7 +15,6 @@ from gadabout.density import HostDensity
 from gadabout.driver import loop, pipeline
 from gadabout.driver.pipeline import ALONE
 from gadabout.kernels import NoUTurn
-from gadabout.kernels.alone import alone
 from tests.laws import law_target
 
 TARGET = gad.Target(law_target.log_density)
@@ -122,22 +121,26 @@ def test_what_is_not_finite_ends_a_trajectory_and_poisons_nothing(beyond):
     assert record["accepted"].mean() > 0.5
 
 
-def test_alone_adds_an_axis_to_one_chain_and_vectorises_several():
+def test_a_chain_beside_others_is_the_chain_alone():
     kernel = no_u_turn(gad.factors.Cholesky(L))
     step = jax.jit(jax.vmap(lambda key, x: kernel.step(key, kernel.init(x, TARGET), TARGET)[0].x))
     three = step(KEYS[:3], jnp.stack([START, 2 * START, -START]))
-    one = step(KEYS[:1], START[None])
     single = jax.jit(lambda key: kernel.step(key, kernel.init(START, TARGET), TARGET)[0].x)(KEYS[0])
-    np.testing.assert_allclose(one[0], single, rtol=1e-12)
     np.testing.assert_allclose(three[0], single, rtol=1e-9)
 
-    choice = alone(lambda x, y: jax.lax.cond(x > 0, jnp.sin, jnp.cos, x + y))
-    for x in (jnp.array([1.0]), jnp.array([1.0, -1.0])):
-        result = jax.vmap(choice, (0, None))(x, 2.0)
+
+def test_one_chain_is_no_batch():
+    """Of a choice one branch is made, and a loop ends when it is done; of several chains both branches are."""
+    choice = lambda x, y: jax.lax.cond(x > 0, jnp.sin, jnp.cos, x + y)
+    for block, x in [(None, [1.0]), (None, [1.0, -1.0]), (1, [1.0, -1.0]), (2, [1.0, -1.0, 0.5, 2.0])]:
+        x = jnp.array(x)
+        result = Pool(block=block).each(lambda x: choice(x, 2.0), x)
         np.testing.assert_allclose(result, jnp.where(x > 0, jnp.sin(x + 2), jnp.cos(x + 2)))
-    program = lambda n: str(jax.make_jaxpr(jax.vmap(choice, (0, None)))(jnp.ones(n), 2.0))
-    assert "cond" in program(1)
-    assert "cond" not in program(2)
+    program = lambda n, block: str(jax.make_jaxpr(lambda x: Pool(block=block).each(lambda x: choice(x, 2.0), x))(
+        jnp.ones(n)))  # fmt: skip
+    assert "cond" in program(1, None)
+    assert "cond" in program(4, 1)
+    assert "cond" not in program(2, None)
 
 
 def test_windows_are_stans():

@@ -20,6 +20,7 @@ from gadabout.cli.plot import draw
 from gadabout.cli.report import each_chain
 from gadabout.cli.summary import summarise
 from gadabout.reporting import pictures, reading, report
+from gadabout.store.integrity import SEAL, seal
 
 NASTY = "slope <b>&$x$"
 LABELS = ["first", "<script>alert(1)</script>", "$third$"]
@@ -48,6 +49,7 @@ def runs(tmp_path_factory):
     late = {path: member for path, member in members.items() if path.split("/")[0] not in ("learned", "diagnostics")}
     begun = json.loads((folder / "begun.zarr" / "zarr.json").read_text())
     node["attributes"], node["consolidated_metadata"]["metadata"] = begun["attributes"], late
+    node[SEAL]["sha256"] = seal(late)
     root.write_text(json.dumps(node))
     return folder, tree
 

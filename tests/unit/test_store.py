@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 import signal
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -17,7 +18,7 @@ import xarray as xr
 import gadabout as gad
 from gadabout.driver import CheckpointError
 from gadabout.layout import layout_of
-from gadabout.store import StoreError, ZarrSink, layout_from_json, layout_to_json
+from gadabout.store import Manifest, StoreError, ZarrSink, layout_from_json, layout_to_json
 from gadabout.store.checkpoints import read_arrays, write_arrays
 from gadabout.verify.damage import Killed, killed_at
 
@@ -283,9 +284,8 @@ def test_another_float_type_is_refused(stopped):
 
 def test_other_versions_are_warned_of(stopped, whole):
     manifest = stopped / ".gadabout" / "run.json"
-    plain = json.loads(manifest.read_text())
-    plain["versions"]["jax"] = "0.1"
-    manifest.write_text(json.dumps(plain))
+    found = Manifest.read(manifest)
+    replace(found, versions=found.versions | {"jax": "0.1"}).write(manifest)
     with pytest.warns(UserWarning, match=r"other versions, so that bits may differ: jax was '0.1'"):
         same(gad.resume(stopped, scaled, data=DATA, progress=False), whole)
 
@@ -351,8 +351,10 @@ def test_a_checkpoint_of_another_format_is_refused(stopped):
 
 def test_a_manifest_of_another_format_is_refused(stopped):
     manifest = stopped / ".gadabout" / "run.json"
-    manifest.write_text(manifest.read_text().replace('"format": 1', '"format": 99'))
-    with pytest.raises(StoreError, match="has the format 99, this version of gadabout reads 1"):
+    manifest.write_text(manifest.read_text().replace('"format": 2', '"format": 1'))
+    with pytest.raises(
+        StoreError, match="has the format 1, this version of gadabout reads 2: use the version that made"
+    ):
         gad.resume(stopped, scaled, data=DATA)
     manifest.write_text("{")
     with pytest.raises(StoreError, match="is damaged"):

@@ -28,8 +28,8 @@ class Pool(eqx.Module):
     def each(self, function: Callable[..., PyTree], *trees: PyTree) -> PyTree:
         """What a function makes of every chain at hand, along the leading axis of every leaf, block by block."""
         if self.block is None:
-            return jax.vmap(function)(*trees)
-        made = self._by_block(jax.vmap(function), *trees)
+            return _each(function, *trees)
+        made = self._by_block(lambda *trees: _each(function, *trees), *trees)
         return jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), made)
 
     def total(self, tree: PyTree) -> PyTree:
@@ -83,6 +83,16 @@ class Pool(eqx.Module):
         """The number of chains, all devices together."""
         local = jax.tree.leaves(tree)[0].shape[0]
         return local if self.axis is None else local * jax.lax.axis_size(self.axis)
+
+
+def _each(function: Callable[..., PyTree], *trees: PyTree) -> PyTree:
+    """`jax.vmap`, but a single chain is no batch: its loops end when they are done, and of a choice one branch is made.
+
+    A batched loop selects, in every iteration, between old and new of all that it carries.
+    """
+    if jax.tree.leaves(trees)[0].shape[0] > 1:
+        return jax.vmap(function)(*trees)
+    return jax.tree.map(lambda leaf: jnp.expand_dims(leaf, 0), function(*jax.tree.map(lambda leaf: leaf[0], trees)))
 
 
 def apart(tree: PyTree) -> PyTree:

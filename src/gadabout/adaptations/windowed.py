@@ -101,7 +101,7 @@ class WindowedFactor(AbstractAdaptation):
         return tuple(accumulate(self.windows(length)))
 
     def finish(self, memory, kernel, states):
-        kernel, rule, states = self.rule.finish(memory.rule, kernel, states)
+        kernel, rule, states = self.rule.end(memory.rule, kernel, states, self.rule.ending(1, 1))
         draws = memory.moments.count
         use = (memory.windows > 0) & (draws >= jnp.maximum(2 * memory.used, FEWEST))
         choose = lambda new, old: jax.tree.map(lambda a, b: jnp.where(use, a, b), new, old)

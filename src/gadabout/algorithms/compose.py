@@ -135,7 +135,7 @@ def _mix(makers, weights, n, learned):
 
 
 def _block(make_kernel, n, learned, *, indices):
-    return Block(make_kernel(len(indices), None), indices)
+    return Block(make_kernel(len(indices), None if learned is None else learned.part(indices)), indices)
 
 
 class _NamedBlock(AbstractForLayout):

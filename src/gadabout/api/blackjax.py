@@ -16,6 +16,7 @@ from gadabout.checks import check_function, check_truth, shown
 from gadabout.kernels import AbstractKernel
 from gadabout.kernels.base import Info
 from gadabout.layout import layout_of
+from gadabout.models.missing import needs
 from gadabout.sampler import Sampler, State
 from gadabout.target import Point
 
@@ -76,8 +77,10 @@ def from_blackjax(make: Callable[[Callable], Any]) -> Sampler:
             has `position` and `logdensity`, and whose info has `acceptance_rate`.
 
     Raises:
+        ImportError: where BlackJAX is not installed.
         TypeError: for what is no function, or returns no algorithm.
     """
+    needs("blackjax", "blackjax", "from_blackjax")
     kernel = BlackJAX(Partial(check_function("make", make, "of a log density")))
     return Sampler("blackjax", Partial(_kernel, kernel), NoAdaptation(), num_warmup=0, state_is_point=False)
 
@@ -116,8 +119,10 @@ def to_blackjax(
         iteration's statistics by their ArviZ names.
 
     Raises:
+        ImportError: where BlackJAX is not installed.
         TypeError, ValueError: for an argument that is not of its kind.
     """
+    needs("blackjax", "blackjax", "to_blackjax")
     if not isinstance(sampler, Sampler):
         raise TypeError(f"sampler must be a recipe's result, such as gadabout.gad_mala(), got {shown(sampler)}")
     check_truth("adapt", adapt)

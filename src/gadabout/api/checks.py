@@ -12,6 +12,7 @@ from jax.sharding import Mesh
 from jaxtyping import PyTree
 
 from gadabout import algorithms, named
+from gadabout.api.mistaken import check_data_is_taken, refuse_foreign, refuse_table
 from gadabout.checks import check_devices, check_whole, shown
 from gadabout.driver import CHAINS, POSITION
 from gadabout.model import AbstractModel, Model
@@ -41,9 +42,14 @@ def checked_model(model: Any, data: PyTree, dims: Any, coords: Any) -> AbstractM
             if value is not None:
                 raise TypeError(f"{name}: a {type(model).__name__} has its own; leave the argument out")
         return model
-    if not callable(model) or isinstance(model, type):
+    refuse_foreign(model)
+    refuse_table(data)
+    if not callable(model):
         raise TypeError(f"logdensity must be a function of a position, or a gadabout.Model, got {shown(model)}")
-    return Model(model, data=checked_data(data), dims=dims, coords=coords)
+    arrays = checked_data(data)
+    if not getattr(model, "on_host", False):
+        check_data_is_taken(model, data)
+    return Model(model, data=arrays, dims=dims, coords=coords)
 
 
 def checked_data(data: PyTree) -> PyTree:
@@ -62,8 +68,8 @@ def selection(record: Collection[str] | None, offered: Callable[[], Collection[s
     Positions go by the names "posterior" and "warmup_posterior". `offered` traces the log density, so that it is asked
     only once a start was found, where what is wrong with the density is told.
 
-    Raises TypeError for what is no collection of strings; what is returned raises ValueError, the first time it is
-    asked, for a name that is not offered.
+    Raises TypeError for what is no collection of strings, ValueError for an empty one; what is returned raises
+    ValueError, the first time it is asked, for a name that is not offered.
     """
     if isinstance(record, str):
         raise TypeError(f"record must be a collection of names, got the string {record!r}; write record=[{record!r}]")
@@ -71,6 +77,8 @@ def selection(record: Collection[str] | None, offered: Callable[[], Collection[s
         raise TypeError(f"record must be a collection of names, such as ['posterior', 'lp'], got {shown(record)}")
     if record is None:
         return lambda name, warmup: True
+    if not len(record):
+        raise ValueError("record is empty: nothing of the run would be kept; name what to keep, such as ['posterior']")
     for name in record:
         if not isinstance(name, str):
             raise TypeError(f"record must hold names, such as 'lp', got {shown(name)}")

@@ -10,6 +10,7 @@ import numpy as np
 from jax.tree_util import Partial
 from jaxtyping import Array, Float, Key, PyTree
 
+from gadabout.api.mistaken import refuse_list
 from gadabout.calls import called, check_call
 from gadabout.checks import shown
 from gadabout.driver import Starts
@@ -34,9 +35,11 @@ def starts_of(init: Any, init_per_chain: PyTree, model: AbstractModel, num_chain
         positions = _as_arrays("init_per_chain", init_per_chain)
         for leaf in jax.tree.leaves(positions):
             if not leaf.ndim or leaf.shape[0] != num_chains:
+                rows = leaf.shape[0] if leaf.ndim else 0
+                remedy = f"pass num_chains={rows}, or one position as init" if rows else "pass one position as init"
                 raise ValueError(
                     f"init_per_chain must have a leading axis of num_chains = {num_chains} in every leaf, got the "
-                    f"shape {leaf.shape}; pass one position as init"
+                    f"shape {leaf.shape}; {remedy}"
                 )
         first = jax.tree.map(lambda leaf: leaf[0], positions)
         layout = _layout(in_order(positions, first), "init_per_chain", model, discrete)
@@ -44,6 +47,13 @@ def starts_of(init: Any, init_per_chain: PyTree, model: AbstractModel, num_chain
         flat = _flat(model, jax.vmap(lambda position: layout.ravel(model.given(position))), positions)
         rows = np.asarray(flat, float)
         return Starts(Partial(_given, flat), 1, layout, lambda rng, chains: rows)
+    if init is None and not model.starts_itself:
+        init = model.position
+        if init is None:
+            raise TypeError(
+                f"init: {model.name} has no start of its own; pass one position such as jnp.zeros(3) or a "
+                "dict of arrays, or a function of a key that draws one"
+            )
     if init is None:
         layout = _checked(_drawn_shapes(model.start), "init", model, discrete)
         return _drawn_starts(DrawnFrom(model.start, layout), layout)
@@ -51,6 +61,7 @@ def starts_of(init: Any, init_per_chain: PyTree, model: AbstractModel, num_chain
         check_call("init", "of a key", init, jax.random.key(0))
         layout = _layout(_drawn_shapes(init), "init", model, discrete)
         return _drawn_starts(DrawnFrom(init, layout, _giver(model)), layout)
+    refuse_list("init", init)
     position = _as_arrays("init", init)
     layout = _layout(position, "init", model, discrete)
     _check_constraints(position, "init", layout)

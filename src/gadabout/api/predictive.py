@@ -13,6 +13,7 @@ from gadabout.api.flat import flat_draws, layout_from
 from gadabout.calls import numbers_from
 from gadabout.checks import check_array, check_function, check_truth, check_whole, shown
 from gadabout.diagnostics import positions
+from gadabout.driver import Stream, stream_key
 from gadabout.executables import edition, traced_as
 from gadabout.model import AbstractModel
 from gadabout.precision import whole_products
@@ -26,8 +27,6 @@ ROWS = 8_192
 
 AT_ONCE = 1_024
 """draws of data that are made at once"""
-STREAM = 0x7072_6564
-"""what is folded into the seed for draws of data"""
 
 
 def posterior_predictive(tree: "xr.DataTree", model: AbstractModel, *, seed: int = 0) -> "xr.DataTree":
@@ -51,7 +50,7 @@ def posterior_predictive(tree: "xr.DataTree", model: AbstractModel, *, seed: int
     layout = model.layout or layout_from(tree, model, "tree")
     model, x = model.laid_out(layout), flat_draws(tree, layout, "tree")
     chains, draws = x.shape[:2]
-    key = jax.random.fold_in(jax.random.key(check_whole("seed", seed, 0, 2**32 - 1)), STREAM)
+    key = stream_key(check_whole("seed", seed, 0, 2**32 - 1), Stream.PREDICTIONS)
     step, parts = min(draws, max(1, AT_ONCE // chains)), []
     for first in range(0, draws, step):
         rows = np.minimum(np.arange(first, first + step), draws - 1)  # no program for an odd last block

@@ -7,12 +7,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from gadabout.api.adapting import constant_gain
 from gadabout.api.divergences import cut_short, with_variables
+from gadabout.api.energies import slow_energies
+from gadabout.api.heavy_tails import heavy_tails
 from gadabout.api.learned import learned_by_name
+from gadabout.api.offsets import far_from_zero
 from gadabout.api.predictive import posterior_predictive
+from gadabout.api.supports import border, undefined_gradients
 from gadabout.api.troubles import all_frozen, few_starts, found_in_run, unseen_modes, unsettled
 from gadabout.api.verdict import as_tree, found_in_draws, judge
-from gadabout.driver import Ending, Engine, Interrupted
+from gadabout.driver import Ending, Engine, Failed, Interrupted
 from gadabout.files import json_value
 from gadabout.findings import Finding, note
 from gadabout.model import AbstractModel
@@ -121,16 +126,41 @@ def _found(engine: Engine, ending: Ending, tree: "xr.DataTree") -> list[Finding]
     kept = [tree.children[name].sizes["draw"] for name in ("posterior", "sample_stats") if name in tree.children]
     draws = kept[0] if kept else engine.settings.num_draws  # where only warm-up was to be recorded
     stats = Statistics(tree)
-    found = found_in_run(ending, engine.settings.until, draws, stats, engine.verdict())
+    outside = _outside(engine, ending, stats)
+    how: dict[str, Any] = {"choice": engine.evidence, "pooled": engine.settings.pooled}
+    found = outside + found_in_run(ending, engine.settings.until, draws, stats, engine.verdict(), bool(outside), **how)
     found += few_starts(engine.evidence.get("distinct_starts"), engine.settings.num_chains) + unsettled(engine.evidence)
     if posterior is None or not draws:
         return found
+    if not engine.plan.on_host:
+        settings = engine.settings
+        iterations = draws * settings.thinning
+        found += constant_gain(engine.sampler.adaptation, settings.num_warmup, iterations)
     dataset = posterior.to_dataset()
     verdict = judge(dataset)
     tree["diagnostics"] = as_tree(verdict, dataset)
     found += unseen_modes(engine.evidence, verdict.names)
     found = with_variables(found, dataset, stats, verdict.names) + cut_short(dataset, stats, verdict.names)
-    return found if all_frozen(stats) else found + found_in_draws(dataset, verdict)
+    tails = heavy_tails(dataset, verdict, _known_tails(engine, verdict.names))
+    found += far_from_zero(dataset, verdict) + slow_energies(stats)
+    return found if all_frozen(stats) else found + found_in_draws(dataset, verdict) + tails
+
+
+def _known_tails(engine: Engine, names: list[str]) -> dict[str, float]:
+    """The indices of heavy tails that the ascent found, by the names of variables where these are the coordinates."""
+    labels, known = engine.starts.layout.labels, engine.evidence.get("heavy_tails", {})
+    own = dict(zip(labels, names, strict=True)) if len(labels) == len(names) else {}
+    return {str(own.get(label, label)): float(k) for label, k in known.items()}
+
+
+def _outside(engine: Engine, ending: Ending, stats: Mapping[str, np.ndarray]) -> list[Finding]:
+    """What the density of host stages returned where no sampler can go."""
+    if not engine.plan.on_host:
+        return []
+    names = engine.starts.layout.labels
+    known = not isinstance(ending, Failed) and "handover" in engine.progress
+    x = engine.progress["handover"]["x"] if known else None
+    return undefined_gradients(engine.density, engine.evidence, names) + border(engine.density, stats, x, names)
 
 
 class Statistics(Mapping[str, np.ndarray]):

@@ -10,6 +10,7 @@ from jaxtyping import PyTree
 
 from gadabout.api import stored
 from gadabout.api.running import carry_out, check_alike, sink_for
+from gadabout.api.same_model import check_model
 from gadabout.checks import check_function, check_truth, check_whole, shown
 from gadabout.driver import Progress
 from gadabout.driver.processes import in_step
@@ -18,6 +19,7 @@ from gadabout.sampler import Sampler
 from gadabout.schedule import Plan
 from gadabout.store import StoreError, ZarrSink, start_of
 from gadabout.store.arrays import opened
+from gadabout.store.integrity import check_store, how_far
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -67,12 +69,12 @@ def resume(
     check_truth("progress", progress)
     observer = None if callback is None else check_function("callback", callback, "of a Progress")
     manifest = stored.manifest_of(store)
-    tree = opened(store)
-    ending, made = tree.attrs.get("ending", "running"), tree["posterior"].sizes["draw"] if "posterior" in tree else 0
+    ending, made = how_far(store)
     if wanted is not None and wanted < made:
         raise ValueError(f"num_draws must be at least the {made:,} draws that the run has made, got {wanted:,}")
     if ending in ("completed", "satisfied") and (wanted is None or wanted == made):
-        return tree
+        check_store(store, manifest)
+        return opened(store)
     stored.check_here(manifest)
     plan = stored.plan_again(manifest, sampler)
     model = stored.model_again(manifest, logdensity, data)
@@ -83,10 +85,10 @@ def resume(
     check_alike(model, plan, settings, manifest.seed, manifest.settings["record"])
     sink = sink_for(settings, store, lambda: ZarrSink(store, model.dims, model.coords))
     try:
-        start = start_of(store)
+        start = start_of(store, manifest)
         if start is None:
-            raise StoreError(f"{str(store)!r} was stopped before it began; remove it, and start the run again")
-        stored.check_model(manifest, model, start, plan, settings)
+            raise StoreError(f"{str(store)!r} {stored.NOT_BEGUN}")
+        check_model(manifest, model, start, plan, settings)
         in_step(settings.mesh, lambda: stored.note_settings(store, manifest, settings))
     except BaseException:
         sink.close()

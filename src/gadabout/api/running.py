@@ -31,6 +31,7 @@ from gadabout.driver import (
     display,
     processes,
 )
+from gadabout.driver.search import NoFiniteStart
 from gadabout.files import PACKAGE
 from gadabout.findings import category
 from gadabout.model import AbstractModel
@@ -91,9 +92,11 @@ def carry_out(
                 raise KeyboardInterrupt
             account = {"seed": seed, **settings_as_told(settings), "seconds_total": time.perf_counter() - began}
             tree = _result(engine, ending, model, account)
-    except BaseException:
+    except BaseException as error:
         if stored is not None and checkpoint is None and stored.empty:
             stored.remove()
+        if isinstance(error, NoFiniteStart) and (why := model.impossible(error.x)):
+            raise ValueError(f"{str(error).partition(';')[0]}; {why}") from error
         raise
     finally:
         if stored is not None:

@@ -10,6 +10,7 @@ from jaxtyping import PyTree
 from gadabout.algorithms import default
 from gadabout.api.checks import checked_model, checked_plan, laid_over, selection
 from gadabout.api.flat import layout_from
+from gadabout.api.mistaken import refuse_place, words_of_others
 from gadabout.api.positions import starts_of
 from gadabout.api.running import carry_out, check_alike, sink_for
 from gadabout.api.stored import begin, check_destination
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     import xarray as xr
 
 
+@words_of_others
 def sample(
     model: AbstractModel | Callable[..., Any],
     init: PyTree | Callable[[Any], PyTree] = None,
@@ -120,6 +122,8 @@ def sample(
     seed = check_whole("seed", seed, 0, 2**32 - 1)
     check_truth("progress", progress)
     observer = None if callback is None else check_function("callback", callback, "of a Progress")
+    if out is not None and isinstance(out, str | os.PathLike):
+        refuse_place(out)
     destination = None if out is None else in_step(settings.mesh, lambda: check_destination(out, settings.mesh))
     model.check(plan)
     model, starts, learned = _begin(model, plan, init, init_per_chain, warm_start, settings.num_chains)

@@ -21,7 +21,7 @@ from gadabout.algorithms.recipe import call_of, rebuilt
 from gadabout.api.checks import checked_model, checked_plan, laid_over
 from gadabout.api.running import settings_as_told
 from gadabout.checks import shown
-from gadabout.driver import Settings, Starts, Until, density_for, log_densities
+from gadabout.driver import Settings, Starts, Until
 from gadabout.driver.processes import leads
 from gadabout.factors import Cholesky, Diagonal
 from gadabout.files import json_value
@@ -29,14 +29,25 @@ from gadabout.layout import Layout
 from gadabout.model import AbstractModel
 from gadabout.sampler import Learned, Sampler
 from gadabout.schedule import Plan
-from gadabout.store import Manifest, StoreError, ZarrSink, digest, layout_from_json, layout_to_json
+from gadabout.store import (
+    Checkpoints,
+    Manifest,
+    StoreError,
+    ZarrSink,
+    digest,
+    layout_from_json,
+    layout_to_json,
+    start_of,
+)
 from gadabout.store.arrays import HIDDEN
 from gadabout.store.checkpoints import read_arrays, write_arrays
-from gadabout.store.manifest import differing
+from gadabout.store.integrity import check_arrays
+from gadabout.store.manifest import MANIFEST, differing
 
-MANIFEST, LEARNED = "run.json", "learned.npz"
-SAME = 1e-6
-"""relative difference of log densities, at the first positions of a run, from which on they are not the same"""
+LEARNED = "learned.npz"
+NOT_BEGUN = "was stopped before it began; remove it, and start the run again"
+PRNG = ("jax_default_prng_impl", "jax_threefry_partitionable")
+"""JAX's settings on which the numbers depend that its keys give"""
 PACKAGES = ("gadabout", "jax", "numpy")
 
 
@@ -93,6 +104,7 @@ def begin(
         digest(model.target.data),
         call_of(sampler),
         _told(plan),
+        {name: getattr(jax.config, name) for name in PRNG},
     )
     try:
         hidden = ZarrSink.create(path)
@@ -116,7 +128,7 @@ def manifest_of(path: Path) -> Manifest:
 
 
 def check_here(manifest: Manifest) -> None:
-    """Raises StoreError where JAX is set to another float type; warns of other versions."""
+    """Raises StoreError where JAX is set to another float type, or to other keys; warns of other versions."""
     here = str(jnp.result_type(float))
     if manifest.float_type != here:
         wanted = manifest.float_type == "float64"
@@ -124,6 +136,12 @@ def check_here(manifest: Manifest) -> None:
             f"the run is in {manifest.float_type}, JAX is set to {here}: "
             f"call jax.config.update('jax_enable_x64', {wanted}) first"
         )
+    for name in PRNG:
+        if (now := getattr(jax.config, name)) != manifest.prng.get(name):
+            raise StoreError(
+                f"the run has {name}={manifest.prng.get(name)!r}, JAX is set to {now!r}, which gives other draws: "
+                f"call jax.config.update({name!r}, {manifest.prng.get(name)!r}) first"
+            )
     others = differing(manifest.versions, {name: version(name) for name in PACKAGES})
     if others:
         warnings.warn(f"the run was made by other versions, so that bits may differ: {', '.join(others)}", stacklevel=3)
@@ -156,29 +174,21 @@ def model_again(manifest: Manifest, logdensity: Any, data: PyTree) -> AbstractMo
     return checked_model(logdensity, data, manifest.model["dims"] or None, manifest.model["coords"] or None)
 
 
-def check_model(
-    manifest: Manifest, model: AbstractModel, start: dict[str, np.ndarray] | None, plan: Plan, settings: Settings
-) -> None:
-    """Raises StoreError where data, or log densities at the run's first positions, are not those of the run."""
-    if digest(model.target.data) != manifest.data:
-        raise StoreError("data: they are not those of the run, by their checksum; pass the same again")
-    if start is None or model.feed(manifest.seed) is not None:
-        return
-    there, positions = start["log_densities"], start["positions"]
-    if plan.on_host:  # by the programs that the run goes on with
-        assert model.layout is not None
-        here, _ = density_for(model.target, model.layout, settings).value_and_grad(positions)
-    else:
-        here = np.asarray(log_densities(model.target, jnp.asarray(positions)))
-    apart = np.abs(here - there) > SAME * np.maximum(1, np.abs(there))
-    if apart.any() or np.isnan(here).any():
-        chain = int(np.argmax(apart | np.isnan(here)))
-        raise StoreError(
-            f"logdensity: it is {here[chain]:.9g} where chain {chain} started, and was {there[chain]:.9g} in the run; "
-            "pass the same log density again"
-        )
-    if not np.array_equal(here, there):
-        warnings.warn("logdensity: its values differ from the run's by rounding: bits may differ", stacklevel=3)
+def obstacle(path: Path, manifest: Manifest) -> str:
+    """Why a run that has stopped cannot go on from its store, as `resume` would say it; empty where it can.
+
+    Warns where the run would go on from the checkpoint before the last one.
+    """
+    try:
+        if start_of(path, manifest) is None:
+            return f"{str(path)!r} {NOT_BEGUN}"
+        if (kept := Checkpoints(path / HIDDEN).last()) is not None:
+            check_arrays(path, kept.rows, kept.arrays)
+        if manifest.sampler is not None:
+            rebuilt(manifest.sampler)
+    except (ValueError, MemoryError) as error:
+        return str(error)
+    return ""
 
 
 def layout_again(manifest: Manifest, model: AbstractModel) -> Layout:

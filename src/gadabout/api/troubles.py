@@ -26,9 +26,13 @@ FEWEST_STARTS = 4
 MOST_UNSEEN = 0.02
 """the chance, of an ascent to a mode, that the mode is another one than those that are known"""
 
+NUTS = ("nuts", "nuts-diagonal")
+"""the moves of the default that are NUTS"""
+
 COUNTED = {
-    "nonfinite": "their log density or gradient was not finite and they were rejected; check the model's support",
-    "diverging": "their energy grew without bound; use a smaller step size or a higher target_acceptance",
+    "nonfinite": "their log density or gradient was not finite and they were rejected; check the model's support, and "
+    "give borders by `transforms=`",
+    "diverging": "their energy grew without bound; ",
 }
 
 BOUNDS = {
@@ -42,7 +46,15 @@ BOUNDS = {
 
 
 def found_in_run(
-    ending: Ending, until: Until | None, draws: int, stats: Mapping[str, np.ndarray], learned: Mapping[str, np.ndarray]
+    ending: Ending,
+    until: Until | None,
+    draws: int,
+    stats: Mapping[str, np.ndarray],
+    learned: Mapping[str, np.ndarray],
+    explained: bool = False,
+    *,
+    choice: Mapping[str, Any] | None = None,
+    pooled: bool = True,
 ) -> list[Finding]:
     """What a reader must know of a run with so many draws of each chain.
 
@@ -52,6 +64,9 @@ def found_in_run(
         draws: how many were made of each chain.
         stats: statistics of the sampling stage by name, (chain, draw) each.
         learned: what the adaptation says of its end, an entry for each pool, by name.
+        explained: whether another finding says why proposals are not finite.
+        choice: what the default says of how its draws were made (`attrs["choice"]`), if it made them.
+        pooled: whether all chains learned one θ.
     """
     found = []
     if isinstance(ending, Interrupted):
@@ -64,11 +79,33 @@ def found_in_run(
         problem = f"all {draws:,} draws were made and the rule of `until` is not met"
         found.append(Finding("until", problem, "use more num_draws", figure=float(draws)))
     jumps = coarse(stats) or discontinuous(stats)
-    return found + standing(stats) + counted(stats) + jumps + off_aim(stats, learned) + bounds_met(learned)
+    told = choice or {}
+    stood = standing(stats, for_some_chains(told, pooled)) + counted(stats, explained, for_divergences(told))
+    return found + stood + jumps + off_aim(stats, learned) + bounds_met(learned)
 
 
-def standing(stats: Mapping[str, np.ndarray]) -> list[Finding]:
-    """Chains that never moved, and chains that accept a small share of what the others do."""
+def other_move(choice: Mapping[str, Any]) -> str:
+    """The remedy of another move of the default; empty where the default did not draw, NUTS did, or modes are apart."""
+    return "" if choice.get("move") in (None, *NUTS, "mixture") else "default(move='nuts')"
+
+
+def for_some_chains(choice: Mapping[str, Any], pooled: bool) -> str:
+    """The remedy where what was learned does not suit some chains."""
+    own = "" if choice.get("move") or not pooled else "adapt='per-chain'"
+    other = own or other_move(choice)
+    return "look at their draws alone" + (f", or use {other}" if other else ", or use another start")
+
+
+def for_divergences(choice: Mapping[str, Any]) -> str:
+    """The remedy where energies grow without bound."""
+    if not choice.get("move"):
+        return "use a smaller step size or a higher target_acceptance"
+    other = other_move(choice)
+    return f"use {other}, or another parametrisation" if other else "use another parametrisation"
+
+
+def standing(stats: Mapping[str, np.ndarray], remedy: str) -> list[Finding]:
+    """Chains that never moved, and chains that accept a small share of what the others do; `remedy` is for these."""
     found, rates = [], _rates(stats)
     stuck = np.flatnonzero(rates == 0)
     lagging = np.flatnonzero((rates > 0) & (rates < LAGGING * np.median(rates))) if len(rates) else stuck
@@ -77,7 +114,6 @@ def standing(stats: Mapping[str, np.ndarray]) -> list[Finding]:
             f"chains {lagging.tolist()} accepted {rates[lagging].max():.1%} or less in the sampling stage, where the "
             f"median chain accepted {np.median(rates):.1%}; what was learned for the others does not suit them"
         )
-        remedy = "look at their draws alone, or use adapt='per-chain'"
         figures: dict[str, Any] = {"figure": float(rates[lagging].max()), "limit": float(LAGGING * np.median(rates))}
         found.append(Finding("lagging", problem, remedy, chains=lagging.tolist(), **figures))
     if len(stuck):
@@ -102,15 +138,21 @@ def _rates(stats: Mapping[str, np.ndarray]) -> np.ndarray:
     return np.where(moved, rates.mean(1), 0.0)
 
 
-def counted(stats: Mapping[str, np.ndarray]) -> list[Finding]:
-    """Proposals that were not finite or diverged."""
+def counted(stats: Mapping[str, np.ndarray], explained: bool, remedy: str) -> list[Finding]:
+    """Proposals that were not finite or diverged; those that are not finite left aside where they are `explained`.
+
+    `remedy` is that for those that diverged.
+    """
     found = []
-    for kind, remedy in COUNTED.items():
+    for kind, said in COUNTED.items():
         events = stats.get(kind)
+        if explained and events is not None and "nonfinite" in stats:
+            events = events & ~stats["nonfinite"]
         if events is not None and events.any():
             count, chains = int(events.sum()), np.flatnonzero(events.any(1)).tolist()
             problem = f"{count} of {events.size} proposals in the sampling stage were {kind}"
-            found.append(Finding(kind, problem, remedy, chains=chains, figure=float(count)))
+            advice = said + remedy * (kind == "diverging")
+            found.append(Finding(kind, problem, advice, chains=chains, figure=float(count)))
     return found
 
 
@@ -157,10 +199,11 @@ def few_starts(distinct: int | None, chains: int) -> list[Finding]:
 
 def unsettled(choice: Mapping[str, Any]) -> list[Finding]:
     """A fit that still changed when its share of warm-up was over, where what was chosen rests on it."""
-    if choice.get("settled", True) or choice.get("move") in (None, "nuts", "nuts-diagonal"):
+    other = other_move(choice)
+    if choice.get("settled", True) or not other:
         return []
     problem = "the Gaussian that moves are fitted to still changed when its share of warm-up was over"
-    return [Finding("unsettled", problem, "use more num_warmup, or default(move='nuts')")]
+    return [Finding("unsettled", problem, f"use more num_warmup, or {other}")]
 
 
 def unseen_modes(choice: Mapping[str, Any], names: Sequence[str]) -> list[Finding]:

@@ -9,7 +9,6 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-import optax
 
 from gadabout import targets
 from gadabout.adaptations import JumpDistance, LogRatio, ScoreFunction
@@ -18,6 +17,7 @@ from gadabout.api import sample
 from gadabout.benchmarks.kept import Kept
 from gadabout.benchmarks.samplers import quality
 from gadabout.factors import Cholesky, LowRank
+from gadabout.models.missing import needs
 from gadabout.proposals import (
     Gaussian,
     Langevin,
@@ -49,8 +49,13 @@ def _independent(distribution: Any) -> Sampler:
 
 def _jump(reciprocal: bool) -> Callable[[int], Sampler]:
     """By Adam, because RMSprop as the paper has it takes small gradients for small steps."""
-    objective = JumpDistance(reciprocal=reciprocal)
-    return lambda n: gad(Langevin(_small(n)), objective=objective, optimiser=optax.adam(4e-3))
+
+    def make(n: int) -> Sampler:
+        import optax  # of the extra `peers`
+
+        return gad(Langevin(_small(n)), objective=JumpDistance(reciprocal=reciprocal), optimiser=optax.adam(4e-3))
+
+    return make
 
 
 METHODS: dict[str, Callable[[int], Sampler]] = {
@@ -82,8 +87,9 @@ def objectives(
     """A row for each target, method and seed. Rows that `kept` holds are not made again, new ones are added to it.
 
     An evaluation is one of ∇ log π, or of log π alone where a move asks for no gradient. Raises ValueError for an
-    unknown target, and where `kept` holds something else.
+    unknown target, and where `kept` holds something else; ImportError where optax is not installed.
     """
+    needs("optax", "peers", "the comparison of objectives")
     before, plan = Kept(kept), {"chains": chains, "warmup": warmup, "draws": draws}
     for name in names:
         problem = wild.load(name) if name in wild.BUILDERS else targets.load(name, data_home)

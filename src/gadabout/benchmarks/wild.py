@@ -2,8 +2,9 @@
 
 A coordinate is wrong where its mean or variance, or a quantile where tails are heavy, lies more than 5 combined
 standard errors from the truth, and a run is right where none is and R-hat of each is at most max(1.01, 1 + 3 ·
-chains/ESS). A run that is not is flagged where a finding with a figure names every coordinate that is wrong; lists of
-`MOST_NAMED` names, which say how many more there are, name them all.
+chains/ESS). Where the smallest ESS is below 400 (`ess_needed`) such a run has too few draws to be called right, as
+standard errors and R-hat are known poorly then. A run that is neither is flagged where a finding with a figure names
+every coordinate that is wrong; lists of `MOST_NAMED` names, which say how many more there are, name them all.
 """
 
 import time
@@ -18,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gadabout.api import sample
-from gadabout.api.verdict import names_of
+from gadabout.api.verdict import ess_needed, names_of
 from gadabout.benchmarks.kept import Kept
 from gadabout.benchmarks.peers import MOST_ERRORS
 from gadabout.benchmarks.truth import Figures, differences, flat, of_chains
@@ -29,8 +30,8 @@ from gadabout.targets import sets
 if TYPE_CHECKING:
     import xarray as xr
 
-RIGHT, FLAGGED, WRONG, UNKNOWN = "right", "flagged", "wrong without a word", "no truth"
-OUTCOMES = (RIGHT, FLAGGED, WRONG, UNKNOWN)
+RIGHT, FEW, FLAGGED, WRONG, UNKNOWN = "right", "too few", "flagged", "wrong without a word", "no truth"
+OUTCOMES = (RIGHT, FEW, FLAGGED, WRONG, UNKNOWN)
 
 
 def runs(targets: Sequence[str], seeds: Sequence[int], kept: Path | None = None) -> Iterator[dict[str, Any]]:
@@ -75,6 +76,7 @@ def judged(
     own = lambda group: tree[group].to_dataset()[list(names)]
     x, r_hat = _flat(own("posterior")), _flat(own("diagnostics/rhat"), lead=0)
     ess = np.minimum(*(_flat(own(f"diagnostics/{kind}"), lead=0) for kind in ("ess_bulk", "ess_tail")))
+    few = bool(np.min(ess) < ess_needed(len(x)))
     mixed = bool(np.all(r_hat <= np.maximum(1.01, 1 + 3 * len(x) / ess)))
     found = tree.attrs["findings"]
     row = {
@@ -86,13 +88,13 @@ def judged(
     }
     told = [each for each in found if each["variables"] and each["figure"] is not None]
     if known is None:
-        return {"outcome": UNKNOWN if mixed else FLAGGED if told else WRONG, **row}
+        return {"outcome": FEW if mixed and few else UNKNOWN if mixed else FLAGGED if told else WRONG, **row}
     off = differences(of_chains(x, "quantiles" in keys), known, keys)
     labels = names_of(own("posterior"))
     wrong = [labels[i] for i in np.flatnonzero(off > MOST_ERRORS)]
     row |= {"off": float(off.max()), "wrong": wrong}
     if mixed and not wrong:
-        return {"outcome": RIGHT, **row}
+        return {"outcome": FEW if few else RIGHT, **row}
     named = {name for each in told for name in each["variables"]}
     named_all = set(wrong) <= named or any(len(each["variables"]) == MOST_NAMED for each in told)
     return {"outcome": FLAGGED if told and named_all else WRONG, **row}

@@ -25,7 +25,8 @@ def wild(
     """The default on a built-in set: right by its truth, flagged, or wrong without a word.
 
     Right is within 5 combined standard errors of the truth in every coordinate, with R-hat of at most max(1.01, 1 + 3 ·
-    chains/ESS). Flagged is what is not, where findings name every coordinate that is wrong.
+    chains/ESS) and an ESS of at least 400; below that a run has too few draws. Flagged is what is neither, where
+    findings name every coordinate that is wrong.
     """
     if json_file is not None:
         check_file("--json", json_file)

@@ -46,8 +46,13 @@ def _message(error: Exception) -> str | None:
 
 
 def one_line(text: object) -> str:
-    """A message with its line breaks and runs of blanks replaced by single blanks."""
-    return " ".join(str(text).split())
+    """A printable message with its line breaks and runs of blanks replaced by single blanks."""
+    return printable(" ".join(str(text).split()))
+
+
+def printable(text: object) -> str:
+    """A text with control characters written as Python escapes them: a terminal would obey those of a file."""
+    return "".join(letter if letter.isprintable() else repr(letter)[1:-1] for letter in str(text))
 
 
 def did_you_mean(value: str, names: Iterable[str]) -> str:

@@ -10,7 +10,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from gadabout.api.verdict import ess_needed, rhat_limit
-from gadabout.cli.errors import one_line
+from gadabout.cli.errors import one_line, printable
 from gadabout.cli.progress import duration
 from gadabout.cli.summary import Summary, spread
 from gadabout.reporting.reading import means
@@ -43,7 +43,7 @@ def table(summary: Summary, title: str) -> Table:
     caption += f", of which one in {summary.spacing} was looked at" if summary.spacing > 1 else ""
     if n > MAX_ROWS:
         caption += f"; the {MAX_ROWS} of {n} coordinates with the smallest ESS"
-    result = Table(title=escape(title), caption=caption, title_justify="left", caption_justify="left")
+    result = Table(title=escape(printable(title)), caption=caption, title_justify="left", caption_justify="left")
     result.add_column("")  # where there is no room, names break and figures do not
     for heading in ("mean", "MCSE", "sd", "5 %", "95 %", "ESS bulk", "ESS tail", "R-hat"):
         result.add_column(heading, justify="right", no_wrap=True)
@@ -58,7 +58,7 @@ def table(summary: Summary, title: str) -> Table:
         r = float(summary.rhat[i])
         limit = rhat_limit(np.asarray(min(ess)), summary.within[i], chains)
         r_cell = _judged(r, f"{r:.3f}", bool(r > limit))
-        result.add_row(escape(summary.names[i]), *moments, *ess_cells, r_cell)
+        result.add_row(escape(printable(summary.names[i])), *moments, *ess_cells, r_cell)
     return result
 
 
@@ -109,6 +109,11 @@ OPTIONS = (
     (r"\bnum_(draws|warmup|chains)\b", r"--\1"),
     (r"\badapt='per-chain'", "--adapt per-chain"),
     (r"the rule of `until`", "--until"),
+    (r"\bdefault\(move='([a-z-]+)'\)", r"--sampler default:move=\1"),
+    (r"with `init` or `init_per_chain`", "with --init"),
+    (r"use float64, jax\.config\.update\('jax_enable_x64', True\)", "leave --float32 out"),
+    (r"\bgad\.resume\b|\bgadabout\.resume\b", "gadabout resume"),
+    (r"\badapt_for_ever=False\b", "adapt_for_ever=false in --sampler"),
 )
 
 

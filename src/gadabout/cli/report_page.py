@@ -23,6 +23,8 @@ def report(
 
     The run may be finished, stopped or going on. The page needs no other file and no network.
     """
+    if not path.name:
+        raise CliError(f"PATH: {str(path)!r} is a folder, not a run; name the store, such as run.zarr")
     page = out or path.with_suffix(".html")
     check_file("--out", page)
     if json_file is not None:

@@ -105,5 +105,5 @@ def _circumstances(quick: bool) -> dict[str, Any]:
         "quick": quick,
         "date": datetime.now(UTC).date().isoformat(),
         "machine": f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores, {jax.default_backend()}",
-        "versions": {package: version(package) for package in ("gadabout", "jax", "blackjax", "numpy")},
+        "versions": {package: version(package) for package in ("gadabout", "jax", "numpy")},
     }

@@ -41,9 +41,11 @@ def ended(run: Callable[..., Any], name: str, wanted: Wanted) -> None:
             print(f"draws stored in {wanted.out}{again}")
         for what, path in files.items():
             print(f"{what} saved in {path}")
+    if tree.attrs["ending"] == "failed":
+        errors += [CliError(finding["problem"]) for finding in tree.attrs["findings"] if finding["kind"] == "failed"]
     for error in errors:
         print(f"gadabout: error: {one_line(error)}", file=sys.stderr)
-    if errors or tree.attrs["ending"] == "failed":
+    if errors:
         raise typer.Exit(FAILED)
     if tree.attrs["interrupted"]:
         raise typer.Exit(INTERRUPTED)

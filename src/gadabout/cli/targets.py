@@ -4,6 +4,7 @@ import importlib.util
 import json
 import sys
 import traceback
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from types import ModuleType
@@ -13,6 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Key
 
+from gadabout.api.mistaken import check_data_is_taken
 from gadabout.cli.errors import CliError, did_you_mean
 from gadabout.model import AbstractModel, Model
 
@@ -71,6 +73,8 @@ def _from_file(
     if log_density is None:
         functions = [name for name, value in vars(module).items() if callable(value) and not name.startswith("_")]
         raise CliError(f"TARGET: {filename!r} has no function {function!r}; {did_you_mean(function, functions)}")
+    if isinstance(log_density, type):
+        raise CliError(f"TARGET: {function!r} in {filename!r} is a class; name a function, or a model made of it")
     if not callable(log_density):
         raise CliError(f"TARGET: {function!r} in {filename!r} is no function but of type {type(log_density).__name__}")
     positions = np.zeros(dim or 0) if init is None else _positions(init, num_chains)
@@ -78,8 +82,18 @@ def _from_file(
     start = partial(_near, positions if each is None else positions[0])
     model = Model(log_density, data=None if data is None else _data(data), start=start)
     kept = {} if data is None else {"data": str(data.resolve())}
+    _check_data_option(target, log_density, data)
     model.name, model.origin = target, {"target": target, "dim": positions.shape[-1], **kept}
     return model, each
+
+
+def _check_data_option(target: str, log_density: Callable, data: Path | None) -> None:
+    """Raises CliError where a function takes data and --data is not there, or the other way round."""
+    try:
+        check_data_is_taken(log_density, data)
+    except TypeError as error:
+        remedy = "give them by --data FILE" if data is None else "leave --data out"
+        raise CliError(f"TARGET {target!r}: {str(error).removeprefix('data: ').partition(';')[0]}; {remedy}") from error
 
 
 def _near(centre: np.ndarray, key: Key[Array, ""]) -> Float[Array, " n"]:
@@ -103,6 +117,10 @@ def _data(path: Path) -> dict[str, np.ndarray]:
     except (OSError, ValueError, EOFError) as error:
         raise CliError(f"--data: {str(path)!r} cannot be read: {error}") from error
     for name, values in arrays.items():
+        if isinstance(found[name], dict):
+            raise CliError(
+                f"--data: {name!r} in {str(path)!r} is an object within the object; write one object of arrays by name"
+            )
         if values.dtype.kind not in "biuf":
             raise CliError(f"--data: {name!r} in {str(path)!r} has the type {values.dtype}; write real numbers")
     return arrays

@@ -4,6 +4,9 @@ from abc import ABC, abstractmethod
 
 import numpy as np
 
+COUNTED = ("gradients", "values", "outside", "invalid", "undefined")
+"""what a density counts of rows, by its attributes"""
+
 
 class AbstractDensity(ABC):
     """log π of rows x (m, n), for any m; NumPy arrays of float64 in and out.
@@ -12,6 +15,10 @@ class AbstractDensity(ABC):
         dim: coordinates n of a position.
         gradients: rows whose gradient was evaluated so far.
         values: rows of which log π alone was evaluated so far.
+        outside: rows at which log π is −∞.
+        invalid: rows at which log π is NaN or +∞.
+        undefined: rows at which log π is finite and its gradient NaN.
+        undefined_in: by coordinate, those rows in which its derivative is NaN, (n,).
     """
 
     operations = 0.0
@@ -19,18 +26,49 @@ class AbstractDensity(ABC):
 
     def __init__(self, dim: int):
         self.dim, self.gradients, self.values = dim, 0, 0
+        self.outside = self.invalid = self.undefined = 0
+        self.undefined_in = np.zeros(dim, int)
+
+    @property
+    def counts(self) -> np.ndarray:
+        """All that was counted, so that a checkpoint holds it: (5 + n,)."""
+        return np.array([*(getattr(self, name) for name in COUNTED), *self.undefined_in])
+
+    @counts.setter
+    def counts(self, counts: np.ndarray) -> None:
+        for name, count in zip(COUNTED, counts, strict=False):
+            setattr(self, name, int(count))
+        by_coordinate = np.asarray(counts[len(COUNTED) :], int)
+        self.undefined_in = by_coordinate if len(by_coordinate) else np.zeros(self.dim, int)
 
     def value(self, x: np.ndarray) -> np.ndarray:
         """log π of rows (m, n), shape (m,)."""
         x = self._rows(x)
         self.values += len(x)
-        return self._value(x) if len(x) else np.empty(0)
+        value = self._value(x) if len(x) else np.empty(0)
+        self._count(value)
+        return value
 
     def value_and_grad(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """log π of rows (m, n), shape (m,), and ∇log π, shape (m, n)."""
         x = self._rows(x)
         self.gradients += len(x)
-        return self._value_and_grad(x) if len(x) else (np.empty(0), np.empty((0, self.dim)))
+        value, grad = self._value_and_grad(x) if len(x) else (np.empty(0), np.empty((0, self.dim)))
+        finite = self._count(value)
+        if finite.any() and np.isnan(grad).any():
+            undefined = np.isnan(grad) & finite[:, None]
+            self.undefined += int(undefined.any(1).sum())
+            self.undefined_in += undefined.sum(0)
+        return value, grad
+
+    def _count(self, value: np.ndarray) -> np.ndarray:
+        """Which values are finite, (m,); the others are counted."""
+        finite = np.isfinite(value)
+        if not finite.all():
+            outside = int(np.sum(value == -np.inf))
+            self.outside += outside
+            self.invalid += int(np.sum(~finite)) - outside
+        return finite
 
     def _rows(self, x: np.ndarray) -> np.ndarray:
         x = np.asarray(x, np.float64)

@@ -24,10 +24,10 @@ def pareto_k(log_weights: np.ndarray) -> float:
     ordered = ordered.astype(float) - ordered[-1]
     threshold = max(ordered[-length - 1], np.log(np.finfo(float).tiny))
     tail = ordered[ordered > threshold]
-    return _tail_index(np.exp(tail) - np.exp(threshold)) if len(tail) > 4 else float("inf")
+    return tail_index(np.exp(tail) - np.exp(threshold)) if len(tail) > 4 else float("inf")
 
 
-def _tail_index(x: np.ndarray) -> float:
+def tail_index(x: np.ndarray) -> float:
     """k of a generalised Pareto distribution (1 + k y/σ)^(−1/k − 1), from its draws in ascending order.
 
     The estimate of Zhang & Stephens (2009), a mean over a grid of k/σ by its profile likelihood, and ten draws' worth

@@ -6,13 +6,15 @@ from gadabout.driver.ending import Completed, Ending, Failed, Interrupted, Satis
 from gadabout.driver.engine import Engine, density_for
 from gadabout.driver.interrupt import deferred_interrupt
 from gadabout.driver.loop import CHAINS, POSITION
+from gadabout.driver.memory import check_memory
 from gadabout.driver.notebook import NotebookProgress, display
 from gadabout.driver.pipeline import Settings
 from gadabout.driver.progress import Pace, Progress, TextProgress
 from gadabout.driver.records import Records
 from gadabout.driver.runner import log_densities
 from gadabout.driver.search import Starts, check_density
-from gadabout.driver.sink import AbstractSink, MemorySink, check_memory
+from gadabout.driver.sink import AbstractSink, MemorySink
+from gadabout.driver.streams import Stream, stream_key
 from gadabout.driver.until import Until
 
 __all__ = [
@@ -36,6 +38,7 @@ __all__ = [
     "Satisfied",
     "Settings",
     "Starts",
+    "Stream",
     "TextProgress",
     "Until",
     "check_density",
@@ -45,4 +48,5 @@ __all__ = [
     "display",
     "log_densities",
     "processes",
+    "stream_key",
 ]

@@ -1,6 +1,7 @@
 """The engine of a run: it carries a plan out piece by piece, and between two pieces it can be stopped and stored."""
 
 import time
+import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -11,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import PyTree
 
+from gadabout.calls import last_line, place_of
 from gadabout.density import AbstractDensity, density_of
 from gadabout.diagnostics import spacing_of
 from gadabout.driver import limits, loop, processes
@@ -45,6 +47,14 @@ def density_for(target: Target, layout: Layout, settings: Settings) -> AbstractD
         raise
     except Exception as error:
         raise explained(error, target, layout, order=1) from error
+
+
+def raised_by_density(error: BaseException) -> bool:
+    """Whether an error comes from an evaluation of the log density, on the host or in a compiled program."""
+    evaluations = {AbstractDensity.value.__code__, AbstractDensity.value_and_grad.__code__}
+    frames = (frame.f_code for frame, _ in traceback.walk_tb(error.__traceback__))
+    by_program = isinstance(error, jax.errors.JaxRuntimeError) or "error calling callback" in str(error)
+    return by_program or not evaluations.isdisjoint(frames)
 
 
 class Engine:
@@ -100,8 +110,8 @@ class Engine:
     def runner(self) -> Runner:
         """What runs compiled stages."""
         target = self.model.target if self.feed is None else self.model.target.with_data(self.feed.start())
-        target, key = fresh(target, self.starts.layout.dim), jax.random.key(self.seed)
-        return Runner(self.plan, target, self.settings, self.records, self.starts, self.pipeline, key, self.learned)
+        target, parts = fresh(target, self.starts.layout.dim), (self.records, self.starts, self.pipeline)
+        return Runner(self.plan, target, self.settings, *parts, self.seed, self.learned)
 
     def compile(self) -> None:
         """Begins to compile, in threads, what stages on the host evaluate; raises MemoryError for too large a plan."""
@@ -112,8 +122,29 @@ class Engine:
     def drive(self, checkpoint: Checkpoint | None = None) -> Ending:
         """Carries the plan out: from its beginning, from a checkpoint, or from where it was stopped."""
         with one_thread():
-            self._begin(checkpoint)
-            return self._go_on()
+            try:
+                self._begin(checkpoint)
+                return self._go_on()
+            except Exception as error:
+                if not raised_by_density(error):
+                    raise
+                return self._ended_by(error)
+
+    def _ended_by(self, error: Exception) -> Failed:
+        """That the density raised an error, after iterations that are kept.
+
+        Before the first one it is raised: as ValueError, in one line, where the user's function raised it.
+        """
+        text = f"logdensity failed: {last_line(error)}{place_of(error)}"
+        if not self.pipeline.account.iterations:
+            own = "\n" not in str(error) and isinstance(error, TypeError | ValueError) and not place_of(error)
+            if own:
+                raise error
+            remedy = "it must return log π at every position that chains may reach, −∞ where the density is zero"
+            raise ValueError(f"{text}; {remedy}") from error
+        self.pipeline.abandon()
+        self.pipeline.failure, self.pipeline.cause, self.progress = text, error, None
+        return Failed(text)
 
     def _begin(self, checkpoint: Checkpoint | None) -> None:
         """Puts the run at its beginning, or at a checkpoint, if it is not under way."""
@@ -182,8 +213,8 @@ class Engine:
         """The run as it stands between two pieces of work, in copies."""
         cursor = Cursor(self.stage, self.done, self.pipeline.t, dict(self.evidence))
         if self.plan.on_host:
-            counts = np.array([self.density.gradients, self.density.values])
-            progress = {"progress": self.progress, "rng": self.rng.bit_generator.state, "counts": counts}
+            rng, counts = self.rng.bit_generator.state, self.density.counts
+            progress = {"progress": self.progress, "rng": rng, "counts": counts}
         else:
             progress = self.runner.gathered(self.progress)
         return take(progress, cursor, self._account(), self.fingerprint)
@@ -211,7 +242,7 @@ class Engine:
         if stage.on_host:
             stored = checkpoint.nested()
             self.progress, self.rng.bit_generator.state = stored["progress"], stored["rng"]
-            self.density.gradients, self.density.values = (int(count) for count in stored["counts"])
+            self.density.counts = stored["counts"]
             return
         progress = checkpoint.progress(stage.form(self))
         is_run = lambda part: isinstance(part, loop.Run)
@@ -246,12 +277,13 @@ class Engine:
         each = lengths([one.share for one in warm], self.settings.num_warmup)
         return next(length for one, length in zip(warm, each, strict=True) if one is stage)
 
-    def started(self, positions: Any, values: Any = None, finite: Any = None, tries: Any = None) -> None:
-        """Registers where chains start, and log π there, with the sink.
+    def started(self, positions: Any, values: Any = None, gradients: Any = None, tries: Any = None) -> None:
+        """Registers where chains start, and log π and its gradient there, with the sink.
 
-        Raises ValueError where they, or gradients, are not `finite`, MemoryError where draws need too much room.
+        Raises ValueError where values or gradients are not finite, MemoryError where draws need too much room.
         """
-        if finite is not None:
+        if gradients is not None:
+            finite = np.isfinite(gradients)
             check_found(Found(positions, values, finite, finite, tries), self.starts.layout, 1)
         kept = {loop.POSITION: jax.ShapeDtypeStruct(np.shape(positions), jnp.result_type(float))}
         draws, warmup = self.settings.num_draws, self.settings.num_warmup // self.settings.thinning
@@ -259,11 +291,15 @@ class Engine:
             if self.records.select(loop.POSITION, name == "num_warmup"):
                 self.records.check_memory(kept, length, name)
         if self.records.sink.durable:
-            values = np.asarray(log_densities(self.runner.target, positions)) if values is None else values
-            processes.in_step(self.settings.mesh, lambda: self._register(np.asarray(positions), values))
+            if values is None:
+                order = max(self.runner.kernels.derivatives)
+                values, gradients = log_densities(self.runner.target, positions, order)
+            gradients = None if gradients is None else np.asarray(gradients)
+            start = (np.asarray(positions), np.asarray(values), gradients)
+            processes.in_step(self.settings.mesh, lambda: self._register(*start))
 
-    def _register(self, positions: np.ndarray, values: np.ndarray) -> None:
-        self.records.sink.started(positions, values)
+    def _register(self, positions: np.ndarray, values: np.ndarray, gradients: np.ndarray | None) -> None:
+        self.records.sink.started(positions, values, gradients)
         self.records.sink.reserve(*limits.needed(self))
 
     def note(self, evidence: dict[str, Any]) -> None:
@@ -309,6 +345,8 @@ class Engine:
     def theta(self) -> PyTree:
         """What was learned: the kernels as draws are made with them, or a dict of arrays by name; None if nothing."""
         stage = self.plan.stages[self.stage]
+        if self.progress is None:
+            return None
         if stage.on_host:
             return stage.learned(self.progress)
         if not isinstance(self.progress, loop.Run):
@@ -318,7 +356,7 @@ class Engine:
     def verdict(self) -> dict[str, np.ndarray]:
         """What the adaptation says of its end, an entry for each pool; nothing where it did not get so far."""
         stage = self.plan.stages[self.stage]
-        if not stage.draws or not self.settings.num_warmup:
+        if not stage.draws or not self.settings.num_warmup or self.progress is None:
             return {}
         if stage.on_host:
             return stage.verdict(self.progress)

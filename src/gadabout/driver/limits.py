@@ -8,7 +8,7 @@ import numpy as np
 
 from gadabout.diagnostics import spacing_of
 from gadabout.driver.loop import BUFFER_BYTES, POSITION
-from gadabout.driver.sink import check_memory
+from gadabout.driver.memory import check_memory
 
 COPIES = 4
 """arrays of the size of θ, or of all positions, that a run holds at the least"""

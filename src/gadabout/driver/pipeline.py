@@ -158,6 +158,10 @@ class Pipeline:
         """Goes on in short chunks: of what is run next, nobody knows how long an iteration takes."""
         self.account = replace(self.account, chunk=min(self.account.chunk, FIRST_CHUNK))
 
+    def abandon(self) -> None:
+        """Forgets the chunk under way, which failed."""
+        self._pending = None
+
     def store(self) -> None:
         """Stores the records of the chunk under way once it is done, adds it to the account, and tells of it."""
         chunk, self._pending = self._pending, None

@@ -9,7 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from gadabout.driver import loop
-from gadabout.driver.sink import AbstractSink, check_memory
+from gadabout.driver.memory import check_memory
+from gadabout.driver.sink import AbstractSink
 from gadabout.model import AbstractModel
 from gadabout.sampler import Sampler
 from gadabout.target import Target

@@ -7,7 +7,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Key, PyTree
+from jaxtyping import Array, Float, PyTree
 
 from gadabout.adaptations import Pool
 from gadabout.driver import loop
@@ -16,6 +16,7 @@ from gadabout.driver.pipeline import Pipeline, Segment, Settings
 from gadabout.driver.programs import shapes_of
 from gadabout.driver.records import Records
 from gadabout.driver.search import Starts, find_start
+from gadabout.driver.streams import Stream, stream_key
 from gadabout.executables import traced_as
 from gadabout.sampler import Learned, Sampler
 from gadabout.schedule import Handover, Plan
@@ -33,14 +34,13 @@ class Runner:
         records: Records,
         starts: Starts,
         pipeline: Pipeline,
-        key: Key[Array, ""],
+        seed: int,
         learned: Learned | None,
     ):
         self.plan, self.settings, self.records = plan, settings, records
         self.starts, self.pipeline, self.learned = starts, pipeline, learned
-        start, stream = jax.random.split(key)
-        self.start_key = start
-        self.chain_keys = jax.vmap(lambda chain: jax.random.fold_in(stream, chain))(jnp.arange(settings.num_chains))
+        self.start_key, noise = stream_key(seed, Stream.STARTS), stream_key(seed, Stream.CHAINS)
+        self.chain_keys = jax.vmap(lambda chain: jax.random.fold_in(noise, chain))(jnp.arange(settings.num_chains))
         self.kernels = kernels_of(plan, starts.layout.dim)
         pipeline.target = self.target = fresh_with(target, plan.samplers, self._each_once, plan.samplers, self._begun())
         self._edition = self.target.edition if own(plan.samplers) else None
@@ -184,9 +184,16 @@ def kernels_of(plan: Plan, n: int) -> Kernels:
     return Kernels(tuple(map(order, kernels)), tuple(map(size, kernels)))
 
 
-def log_densities(target: Target, positions: Float[Array, "chains n"]) -> Float[Array, " chains"]:
-    """log π where chains stand."""
-    return jax.jit(lambda data, x: jax.vmap(target.with_data(data).log_density)(x))(target.data, positions)
+def log_densities(
+    target: Target, positions: Float[Array, "chains n"], order: int
+) -> tuple[Float[Array, " chains"], Float[Array, "chains n"] | None]:
+    """log π where chains stand, and its gradient if `order` is not 0."""
+
+    def each(data: PyTree, x: Float[Array, " n"]) -> tuple[Array, Array | None]:
+        point = target.with_data(data).at(x, min(order, 1))
+        return point.logp, point.grad
+
+    return jax.jit(jax.vmap(each, (None, 0)))(target.data, positions)
 
 
 def _alike(a: PyTree, b: PyTree) -> bool:

@@ -16,6 +16,20 @@ from gadabout.executables import edition, traced_as
 from gadabout.layout import Layout
 from gadabout.target import LogDensityError, Target
 
+SAFE_BRANCHES = (
+    "JAX differentiates both branches of jnp.where: make the argument of the one that is not taken safe, "
+    "jnp.where(ok, f(jnp.where(ok, x, 1.0)), other)"
+)
+"""the remedy for a gradient that is NaN where the value is finite"""
+
+
+class NoFiniteStart(ValueError):
+    """No start was finite; `x` is the last one that was tried, (n,)."""
+
+    def __init__(self, message: str, x: np.ndarray):
+        super().__init__(message)
+        self.x = x
+
 
 class Found(eqx.Module):
     """Each chain's last try: its position, log density, which derivatives are finite, and how many tries it took."""
@@ -147,15 +161,18 @@ def check_found(found: Found, layout: Layout, order: int) -> None:
     if not len(bad):
         return
     chain = int(bad[0])
+    remedy = "pass an init inside the support, or a function of a key that draws one"
     if not np.isfinite(logp[chain]):
         what, where = f"the value of logdensity is {logp[chain]}", ~gradient[chain] | ~np.isfinite(found.x[chain])
     elif not gradient[chain].all():
-        what, where = "the gradient of logdensity is not finite", ~gradient[chain]
+        what, where = "the gradient of logdensity is NaN or infinite where its value is finite", ~gradient[chain]
+        remedy = f"{SAFE_BRANCHES}; or {remedy}"
     else:
         what, where = "the second derivative of logdensity is not finite", ~curvature[chain]
     leaves = [name for name, part in layout.split(where[None]).items() if part.any()] or list(layout.names)
     tries = int(found.tries[chain])
-    raise ValueError(
+    raise NoFiniteStart(
         f"no finite start for chain {chain} in {tries} {'try' if tries == 1 else 'tries'}: {what} (leaf "
-        f"{', '.join(map(repr, leaves))}); pass an init inside the support, or a function of a key that draws one"
+        f"{', '.join(map(repr, leaves))}); {remedy}",
+        np.asarray(found.x[chain], float),
     )

@@ -1,6 +1,5 @@
 """Where a run's records are kept."""
 
-import os
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 
@@ -30,8 +29,10 @@ class AbstractSink(ABC):
         """Whether a checkpoint is wanted before the next piece of work."""
         return self.durable
 
-    def started(self, positions: np.ndarray, log_densities: np.ndarray) -> None:  # noqa: B027
-        """Is told where chains start, shape (num_chains, n), and log π there, before anything else is compiled."""
+    def started(  # noqa: B027
+        self, positions: np.ndarray, log_densities: np.ndarray, gradients: np.ndarray | None
+    ) -> None:
+        """Is told where chains start, shape (num_chains, n), log π there, and its gradient, if the run takes any."""
 
     def reserve(self, disk: int, memory: int) -> None:  # noqa: B027
         """Is told how many bytes all records take at most, and the run beside them; raises OSError for too many."""
@@ -71,12 +72,3 @@ class MemorySink(AbstractSink):
 def _nothing(like: np.ndarray, length: int) -> np.ndarray:
     """Rows that nobody recorded."""
     return np.full((length, *like.shape[1:]), np.nan if np.issubdtype(like.dtype, np.floating) else 0, like.dtype)
-
-
-def check_memory(each: int, count: int, what: str, remedy: str = "use fewer, or a diagonal factor") -> None:
-    """Raises MemoryError where `count` things of `each` bytes need more memory than the machine has."""
-    needed, there = each * count, os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    if needed > there:
-        raise MemoryError(
-            f"{what} need {needed / 2**30:,.1f} GiB of memory, this machine has {there / 2**30:.1f}: {remedy}"
-        )

@@ -5,6 +5,7 @@ Gaussian the form is n on average in the typical set, so that an ascent ends the
 funnel.
 """
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
@@ -12,6 +13,7 @@ import numpy as np
 
 from gadabout.ensemble.coordinates import Coordinates
 from gadabout.ensemble.gaussian import curvature, curved, of_paths, precision_of
+from gadabout.ensemble.growth import FEWEST, refuse_growth, tail_indices
 
 MEMORY = 8
 """pairs of L-BFGS, and points of a path that the first factor is fitted to"""
@@ -20,6 +22,8 @@ SHRINK, SMALLEST = 0.3, 1e-12
 """of a step that did not climb, and the step at which its direction is given up"""
 GIVE_UP = 4
 """directions that a chain gives up before it stays where it is"""
+STRAIGHT = 100
+"""steps in a row, each twice as long, on which log π rises without curvature, after which a chain has run off"""
 CURVATURE = 1_600
 """gradients that curvature is measured with at most, unless one point's directions need more"""
 
@@ -38,12 +42,13 @@ class Points(NamedTuple):
 
 
 class Paths(NamedTuple):
-    """Where ascents ended, the last points of each path, of shape (chains, MEMORY, n), and which of them arrived."""
+    """Where ascents ended, the last points of each path, of shape (chains, MEMORY, n), which arrived, which ran off."""
 
     ends: Points
     x: np.ndarray
     grad: np.ndarray
     arrived: np.ndarray
+    ran_off: np.ndarray
 
 
 class Ascent(NamedTuple):
@@ -51,7 +56,8 @@ class Ascent(NamedTuple):
 
     `distinct` counts chains that stand where their own path led; `apart` says whether log π is not concave and one that
     arrived lies lower than others by more than draws of one mode do; `outside`, of shape (chains,), which stand outside
-    of the typical set by the Gaussian, where log π is concave.
+    of the typical set by the Gaussian, where log π is concave; `tails` the indices of coordinates without a variance
+    (`ensemble.growth`).
     """
 
     positions: np.ndarray
@@ -59,6 +65,7 @@ class Ascent(NamedTuple):
     distinct: int
     apart: bool
     outside: np.ndarray
+    tails: Mapping[str, float] = {}
 
 
 @dataclass(frozen=True)
@@ -104,8 +111,9 @@ def ascend(
     path_x, path_grad = np.repeat(x[:, None], MEMORY, 1), np.repeat(grad[:, None], MEMORY, 1)
     direction, size, given_up = _unit(grad), np.ones(chains), np.zeros(chains, int)
     arrived = Points(x, value, grad).finite & (grad == 0).all(1)
+    straight = np.zeros(chains, int)
     for _ in range(most_turns):
-        c = np.flatnonzero(~arrived & (given_up < GIVE_UP))
+        c = np.flatnonzero(~arrived & (given_up < GIVE_UP) & (straight < STRAIGHT))
         if len(c) <= behind:
             break
         d, t = direction[c], size[c]
@@ -127,9 +135,12 @@ def ascend(
         direction[c] = np.where((failed | ~(_dot(d, grad[c]) > 0))[:, None], _unit(grad[c]), d)
         size[c] = np.where(bends | failed, 1.0, np.where(climbed, 2.0, SHRINK) * t)
         given_up[c] += failed
+        without_bound = (there.value == np.inf) & (straight[c] >= FEWEST)
+        straight[c] = np.where(without_bound, STRAIGHT, np.where(climbed & ~bends, straight[c] + 1, 0))
         form = _dot(grad[c], newton)
         arrived[c] = bends & (((pairs[c].sum(1) >= min(3, n)) & (form <= near * n)) | (form <= 1e-3 * n))
-    return Paths(Points(x, value, grad), path_x, path_grad, arrived)
+    far = ~arrived & (np.max(np.abs(x - positions), 1) > 2.0**STRAIGHT)
+    return Paths(Points(x, value, grad), path_x, path_grad, arrived, far | (straight >= STRAIGHT))
 
 
 def _newton(grad: np.ndarray, steps: np.ndarray, falls: np.ndarray, pairs: np.ndarray, known: bool) -> np.ndarray:
@@ -152,8 +163,9 @@ def _newton(grad: np.ndarray, steps: np.ndarray, falls: np.ndarray, pairs: np.nd
 
 @np.errstate(all="ignore")
 def climb_to_typical_set(
-    density: Any, positions: np.ndarray, kind: Literal["dense", "diagonal"], most_turns: int = MOST_TURNS
-) -> Ascent:
+    density: Any, positions: np.ndarray, kind: Literal["dense", "diagonal"], most_turns: int = MOST_TURNS,
+    names: Sequence[str] = (),
+) -> Ascent:  # fmt: skip
     """The ascents of all chains from positions (chains, n), and a first Gaussian from their paths.
 
     A chain is hopeless that did not arrive and lies lower than the upper half of the others by more than 15 + 6 √(n/2),
@@ -165,8 +177,12 @@ def climb_to_typical_set(
     show little of H; the curvature shows all of it. Where log π is concave there is one typical set, and chains outside
     of it, by their height or by $∇ᵀ H ∇$, which is twice what log π lies below its height there, go on in the whitened
     coordinates. A chain that is further outside in the end stays where it was.
+
+    Raises Improper, with the `names` of coordinates, where log π rises or does not fall (`ensemble.growth`).
     """
     paths = ascend(density, positions, most_turns)
+    for c in np.flatnonzero(paths.ran_off)[:1]:
+        refuse_growth(density, positions[c], paths.ends.x[c] - positions[c], names)
     ends, (chains, n) = paths.ends, positions.shape
     low = _low(ends.value, n)
     hopeless = ~paths.arrived & low
@@ -183,7 +199,9 @@ def climb_to_typical_set(
         outside = (low_here | (form > n + 2 * room_below(n))) & beneath_tangents(here)
         if outside.any():
             x, outside = _gone_on(density, Coordinates(np.mean(x, 0), factor), x, outside, form, most_turns)
-    return Ascent(x, Coordinates(np.mean(x, 0), factor), int(np.sum(~hopeless)), apart, outside)
+    coordinates = Coordinates(np.mean(x, 0), factor)
+    tails = tail_indices(density, x, here.value, coordinates.deviations(), names)
+    return Ascent(x, coordinates, int(np.sum(~hopeless)), apart, outside, tails)
 
 
 def _gone_on(

@@ -24,8 +24,9 @@ LEAST_EFFICIENCY = 0.05
 """of an independence proposal: with less, chains stay where they are for long"""
 FINE_EFFICIENCY = 0.45
 """with less, or a k̂ that is not fine, split HMC comes four times as often: chains stay where few would free them"""
-LITTLE, WAITING = 0.015, 1.5
-"""draws that a gradient is worth, with which NUTS is tried as well, and how much less one of NUTS counts for"""
+LITTLE, WAITING = 0.015, 4.0
+"""draws that a gradient is worth, with which NUTS is tried as well, and how much less one of NUTS counts for: a short
+trial flatters it, and every tick waits for the one before"""
 MOST_REPEATS = 8
 OPTIMISM = 2.0
 """times as many independent draws may be promised as are made: places that a chain leaves seldom are seldom visited"""
@@ -91,12 +92,12 @@ def largest_pareto_k(evidence: Mapping[str, Any]) -> float:
 
 def open_question(evidence: Mapping[str, Any]) -> bool:
     """Whether moves are tried: where the Gaussian fits badly, and split HMC is not out of the question."""
-    return far_from_gaussian(evidence) and not serious(evidence)
+    return far_from_gaussian(evidence) and not stuck(evidence)
 
 
-def serious(evidence: Mapping[str, Any]) -> bool:
-    """Whether there is doubt for more than trajectories that diverge: chains stand still, lag behind, or disagree."""
-    return any("diverge" not in reason for reason in evidence["doubt"])
+def stuck(evidence: Mapping[str, Any]) -> bool:
+    """Whether there is doubt because a chain stands still or lags behind."""
+    return any("stands still" in reason or "accepts" in reason for reason in evidence["doubt"])
 
 
 def covered(evidence: Mapping[str, Any]) -> bool:
@@ -115,8 +116,10 @@ def repeats(move: Move, evidence: Mapping[str, Any]) -> int:
 def decide(evidence: Mapping[str, Any]) -> Move:
     """The move that the evidence speaks for: NUTS, split HMC or independence proposals (see `one_of_kind`)."""
     if "worth" in evidence:
-        worth = {name: each for name, each in evidence["worth"].items() if not evidence["doubt"] or name != "split-hmc"}
-        return Move(max(worth, key=lambda name: worth[name], default="nuts"))
+        worth = dict(evidence["worth"])
+        if any("diverge" in reason for reason in evidence["doubt"]):
+            del worth["split-hmc"]  # where trajectories diverge, draws are missing
+        return Move(max(worth, key=lambda name: worth[name]))
     if evidence["doubt"]:
         return Move.NUTS
     independent = evidence.get("independence_efficiency", 0.0)

@@ -5,7 +5,7 @@ affine in z. π becomes the density $\pi(x(z))\,|\partial x/\partial z|$ of z.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -17,12 +17,20 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Noncentring:
-    r"""Children C whose scales are log-linear in ancestors A: $x_j = c_j + B_j a + e^{K_j a} y_j$ with $a = y_A - a_0$.
+    r"""Children C whose places and scales depend on ancestors A: $x_j = m_j(a) + s_j(a)\,y_j$ with $a = y_A - a_0$.
 
-    All other coordinates are as they were, x = y. A hierarchical model written centred has children θ and the logarithm
-    of their scale for an ancestor, with K = 1: y is the model written non-centred (Papaspiliopoulos, Roberts & Sköld
-    2007, "A general framework for the parametrization of hierarchical models"). K = −1 undoes what was written
-    non-centred, and what lies between partly non-centres.
+    The scale is log-linear, $s_j = e^{K_j a}$ and $m_j = c_j + B_j a$; or precisions add, as those of prior and data,
+    $$s_j^{-2} = p_j e^{-2K_j a} + q_j,\quad m_j = w_j(c_j + B_j a) + (1 - w_j)\,d_j,\quad
+    w_j = p_j e^{-2K_j a} s_j^2.$$
+    The first is the case p = 1, q = 0. All other coordinates are as they were, x = y.
+
+    A hierarchical model written centred has children θ and the logarithm of their scale for an ancestor, with K = 1: y
+    is the model written non-centred (Papaspiliopoulos, Roberts & Sköld 2007, "A general framework for the
+    parametrization of hierarchical models"). K = −1 undoes what was written non-centred, and what lies between partly
+    non-centres. With the precision q of data about d, y is θ standardised by its law given the data and all scales:
+    partial pooling, non-centred where the scale is small, centred where it is large. For children that depend on each
+    other given the ancestors, as the states of a random walk, all of it is said of $V^{-1} x_C$: in a basis V in which
+    both precisions, that of the model and that of the data, are diagonal.
 
     Args:
         ancestors: A, indices of shape (p,).
@@ -31,6 +39,10 @@ class Noncentring:
         location: c, of shape (q,).
         slopes: B, of shape (q, p).
         log_scales: K, of shape (q, p).
+        precision: p, of shape (q,); 1 where it is not given.
+        data_precision: q, of shape (q,); 0 where it is not given.
+        data_location: d, of shape (q,); 0 where it is not given.
+        basis: V, of shape (q, q), its determinant 1 or −1; the unit matrix where it is not given.
     """
 
     ancestors: np.ndarray
@@ -39,35 +51,56 @@ class Noncentring:
     location: np.ndarray
     slopes: np.ndarray
     log_scales: np.ndarray
+    precision: np.ndarray | None = None
+    data_precision: np.ndarray | None = None
+    data_location: np.ndarray | None = None
+    basis: np.ndarray | None = None
+
+    @property
+    def pools(self) -> bool:
+        """Whether precisions add."""
+        return self.data_precision is not None
 
     def x(self, y: np.ndarray) -> np.ndarray:
         """x, of shape (m, n), of y of that shape."""
-        x, (shift, log_scale) = y.copy(), self._of_ancestors(y)
-        x[:, self.children] = shift + np.exp(log_scale) * y[:, self.children]
+        x, (place, log_scale, _, _) = y.copy(), self.of_ancestors(y)
+        along = place + np.exp(log_scale) * y[:, self.children]
+        x[:, self.children] = along if self.basis is None else along @ self.basis.T
         return x
 
     def y(self, x: np.ndarray) -> np.ndarray:
         """y, of shape (m, n), of x of that shape."""
-        y, (shift, log_scale) = x.copy(), self._of_ancestors(x)
-        y[:, self.children] = (x[:, self.children] - shift) * np.exp(-log_scale)
+        y, (place, log_scale, _, _) = x.copy(), self.of_ancestors(x)
+        along = x[:, self.children] if self.basis is None else np.linalg.solve(self.basis, x[:, self.children].T).T
+        y[:, self.children] = (along - place) * np.exp(-log_scale)
         return y
 
     def log_det(self, y: np.ndarray) -> np.ndarray:
         """log |∂x/∂y|, of shape (m,)."""
-        return (y[:, self.ancestors] - self.centre) @ self.log_scales.sum(0)
+        if not self.pools:
+            return (y[:, self.ancestors] - self.centre) @ self.log_scales.sum(0)
+        return self.of_ancestors(y)[1].sum(1)
 
     def pull(self, y: np.ndarray, grad: np.ndarray) -> np.ndarray:
         """Gradients with respect to y of log π(x(y)) + log |∂x/∂y|, from those of log π at x(y), of shape (m, n)."""
-        pulled, (_, log_scale) = grad.copy(), self._of_ancestors(y)
-        g = grad[:, self.children]
+        pulled, (_, log_scale, share, apart) = grad.copy(), self.of_ancestors(y)
+        g = grad[:, self.children] if self.basis is None else grad[:, self.children] @ self.basis
         pulled[:, self.children] = stretched = np.exp(log_scale) * g
-        pulled[:, self.ancestors] += g @ self.slopes + (stretched * y[:, self.children] + 1) @ self.log_scales
+        of_scale = share * (stretched * y[:, self.children] + 1 - 2 * (1 - share) * apart * g)
+        pulled[:, self.ancestors] += (share * g) @ self.slopes + of_scale @ self.log_scales
         return pulled
 
-    def _of_ancestors(self, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """c + B a and K a, of shape (m, q)."""
+    def of_ancestors(self, y: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray | float, np.ndarray | float]:
+        """m, log s, w, and c + B a − d, of shape (m, q); the last two are 1 and 0 where precisions do not add."""
         a = y[:, self.ancestors] - self.centre
-        return self.location + a @ self.slopes.T, a @ self.log_scales.T
+        place, log_scale = self.location + a @ self.slopes.T, a @ self.log_scales.T
+        if self.precision is None or self.data_precision is None or self.data_location is None:
+            return place, log_scale, 1.0, 0.0
+        with np.errstate(divide="ignore"):
+            own = np.log(self.precision) - 2 * log_scale
+            log_precision = np.logaddexp(own, np.log(self.data_precision))
+        share, apart = np.exp(own - log_precision), place - self.data_location
+        return self.data_location + share * apart, -0.5 * log_precision, share, apart
 
 
 @dataclass(frozen=True)
@@ -192,12 +225,12 @@ def pulled(layers: Sequence[Noncentring], y: np.ndarray, grad: np.ndarray) -> np
 
 
 def packed(layers: Sequence[Noncentring]) -> np.ndarray:
-    """Layers as one vector: of each the numbers p and q, then its arrays in the order of its fields."""
+    """Layers as one vector: of each p and q, whether it pools and has a basis, then its arrays in their order."""
     parts = [[len(layers)]]
     for layer in layers:
-        parts.append([len(layer.ancestors), len(layer.children)])
-        parts += [layer.ancestors, layer.children, layer.centre, layer.location]
-        parts += [layer.slopes.ravel(), layer.log_scales.ravel()]
+        parts.append([len(layer.ancestors), len(layer.children), layer.pools, layer.basis is not None])
+        arrays = (getattr(layer, field.name) for field in fields(layer))
+        parts += [np.ravel(array) for array in arrays if array is not None]
     return np.concatenate(parts).astype(float)
 
 
@@ -207,21 +240,32 @@ def unpacked(vector: np.ndarray | None) -> tuple[Noncentring, ...]:
         return ()
     layers, at = [], 1
     for _ in range(int(vector[0])):
-        p, q = (int(size) for size in vector[at : at + 2])
-        ends = np.cumsum([at + 2, p, q, p, q, q * p, q * p])
-        A, C, centre, location, B, K = (vector[a:b] for a, b in pairwise(ends))
-        layers.append(Noncentring(A.astype(int), C.astype(int), centre, location, B.reshape(q, p), K.reshape(q, p)))
+        p, q, pools, mixes = (int(size) for size in vector[at : at + 4])
+        ends = np.cumsum([at + 4, p, q, p, q, q * p, q * p, *([q] * 3 * pools), *([q * q] * mixes)])
+        A, C, centre, location, B, K, *others = (vector[a:b] for a, b in pairwise(ends))
+        basis = others.pop().reshape(q, q) if mixes else None
+        precision, data_precision, data_location = others if pools else (None, None, None)
+        A, C, B, K = A.astype(int), C.astype(int), B.reshape(q, p), K.reshape(q, p)
+        layers.append(Noncentring(A, C, centre, location, B, K, precision, data_precision, data_location, basis))
         at = int(ends[-1])
     return tuple(layers)
 
 
 def in_words(layers: Sequence[Noncentring], names: Sequence[str]) -> list[str]:
-    """What scales what, a line for each variable and layer, such as "theta is scaled by exp(log_tau), about mu"."""
+    """What scales what, a line for each variable and layer, such as "theta is scaled by exp(log_tau), about mu".
+
+    Children in a common basis are named together, and of those that pool it is said that data leave less of it.
+    """
     lines = []
     for layer in layers:
         ancestors = [names[int(a)] for a in layer.ancestors]
         children = np.array([names[int(j)].split("[")[0] for j in layer.children])
-        for variable in dict.fromkeys(children.tolist()):
+        together = list(dict.fromkeys(children.tolist()))
+        if layer.basis is not None:
+            lines.append(f"{_listed(together)} {_are(together)} scaled by exp({_terms(layer.log_scales, ancestors)})")
+            lines[-1] += ", in a basis of their own, where data say little"
+            continue
+        for variable in together:
             rows = np.flatnonzero(children == variable)
             own = names[int(layer.children[rows[0]])] if len(rows) == 1 else variable
             K, B = layer.log_scales[rows], layer.slopes[rows]
@@ -229,8 +273,16 @@ def in_words(layers: Sequence[Noncentring], names: Sequence[str]) -> list[str]:
             about = [name for name, slopes in zip(ancestors, B.T, strict=True) if 0.7 < np.median(slopes) < 1.3]
             place = f", about {' + '.join(about)}" if 0 < len(about) <= 2 else ""
             if scales:
-                lines.append(f"{own} is scaled by exp({scales}){place}")
+                lines.append(f"{own} is scaled by exp({scales}){place}{', where data say little' * layer.pools}")
     return lines
+
+
+def _listed(names: Sequence[str]) -> str:
+    return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
+
+
+def _are(names: Sequence[str]) -> str:
+    return "are" if len(names) > 1 else "is"
 
 
 def _terms(K: np.ndarray, ancestors: Sequence[str]) -> str:

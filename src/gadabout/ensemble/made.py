@@ -44,7 +44,8 @@ def made_move(density: AbstractDensity, handover: Handover) -> AbstractMove:
     if move is Move.INDEPENDENCE_DIAGONAL and here.dense:
         here = here.diagonal()
     repeats = 1 if handover.repeats is None else int(handover.repeats)
-    local = SplitHMC(density, here, step_size, repeats=repeats if move is Move.SPLIT_HMC else 1)
+    shorter = 0.0 if handover.shorter is None else float(handover.shorter)
+    local = SplitHMC(density, here, step_size, repeats=repeats if move is Move.SPLIT_HMC else 1, shorter=shorter)
     if move is Move.SPLIT_HMC:
         return local
     assert handover.tails is not None

@@ -4,10 +4,11 @@ Chains that stand where there is next to no mass begin anew where others stand, 
 again, too, where draws belie the fitted Gaussian: a chain that arrived late may have widened several fits that agree;
 and where a chain that was slow, as in the neck of a funnel, was freed by shorter steps for a while: then eight times as
 many draws are made, in which others may go where it was. Where the Gaussian fits badly, layers of coordinates are
-looked for in the draws, and learning and the run are done again in those that pay. Where there is doubt, or only
-Pareto's k̂ is left to decide and its bound is within two of its standard errors, as many draws again are made, until
-that is not so or they are eight times as many. Chains that do not mix then are given a mixture to propose from, if some
-modes are near.
+looked for in the draws, and learning and the run are done again in those that pay, with some steps shorter. Where
+trajectories diverge, or chains stand still, the run is done again with some steps shorter, then with all steps half as
+long, twice at the most. Where there is doubt, or only Pareto's k̂ is left to decide and its bound is within two of its
+standard errors, as many draws again are made, until that is not so or they are eight times as many. Chains that do not
+mix then are given a mixture to propose from, if some modes are near.
 """
 
 from collections.abc import Sequence
@@ -19,6 +20,7 @@ import numpy as np
 from gadabout.density import AbstractDensity
 from gadabout.ensemble import choose, unfolding
 from gadabout.ensemble.coordinates import Coordinates, Noncentring, folded, in_words, log_det, unfolded
+from gadabout.ensemble.curvature import Sample
 from gadabout.ensemble.handover import Handover
 from gadabout.ensemble.made import HALVINGS, chosen, made_move, with_mixture
 from gadabout.ensemble.modes import discarded_chains, distinct_starts, replacements
@@ -47,12 +49,16 @@ MANY_CHAINS, MEMORY = 16, 2**28
 """where there is doubt, more chains make as many iterations as these, in so many bytes of draws"""
 SHORTER, MOST_TIMES, MOST_TRIALS = 0.25, 3, 12
 """by which steps are shortened to free a slow chain, how many times, and in how many trials"""
-TRIED = 96
-"""iterations of a move in question"""
+SOME = 0.2
+"""the share of trajectories with shorter steps, where coordinates have layers, or chains stand still without"""
+TRIED, TRIED_NUTS = 96, 48
+"""iterations of a move in question, and of NUTS, an iteration of which takes many gradients"""
 MODES = 128
 """draws from which ascents to modes begin"""
 TOO_MANY = 1e-3
-"""the share of trajectories that diverge with which layers as people write them are tried"""
+"""the share of trajectories that diverge with which layers as people write them, and shorter steps, are tried"""
+LAYERED = 300
+"""iterations of a trial in coordinates with layers at the least: necks are seldom visited"""
 UNFOLDED = 3
 """times that layers of coordinates are looked for"""
 RELEARNED = 250
@@ -96,9 +102,16 @@ class Pilot:
             anew |= learned
             if begun.layers is not None:
                 evidence, found = self._judged(trial, most)
-        while more := choose.wanted(evidence, trial.draws.shape, most):
-            begun, further = self._run(begun, more)
-            trial = trial.and_more(further.draws, further.stats)
+        times = 0
+        while True:
+            if times < MOST_TIMES and (trial.diverging > TOO_MANY or choose.stuck(evidence)):
+                begun, times = self._with_shorter_steps(begun, times), times + 1
+                begun, trial = self._run(begun, len(trial.draws))
+            elif more := choose.wanted(evidence, trial.draws.shape, most):
+                begun, further = self._run(begun, more)
+                trial = trial.and_more(further.draws, further.stats)
+            else:
+                break
             evidence, found = self._judged(trial, most)
         if move is None and evidence["rhat"] > LARGEST_RHAT and "modes" not in known:
             mixture, told = self._mixture(begun, trial)
@@ -114,6 +127,13 @@ class Pilot:
         handed = chosen(begun, picked, repeats=np.asarray(float(repeats)), **found)
         return handed, evidence | {"repeats": repeats, "why": choose.why(evidence)}
 
+    @staticmethod
+    def _with_shorter_steps(begun: Handover, times: int) -> Handover:
+        """The handover with some steps shorter, after it was given so `times` before: then all are half as long."""
+        assert begun.step_size is not None
+        shrunk = begun.step_size * (0.5 if times else 1.0)
+        return replace(begun, shorter=np.asarray(SOME), step_size=np.asarray(shrunk))
+
     def _worth(
         self, begun: Handover, trial: Trial, evidence: dict[str, Any], found: State
     ) -> tuple[Handover, dict[str, float]]:
@@ -128,22 +148,22 @@ class Pilot:
         if choose.covered(evidence):
             handed = chosen(begun, choose.one_of_kind(choose.Move.INDEPENDENCE, evidence), **found)
             begun, worth["independence"] = self._tried(handed, made_move(self.density, handed))
-        if max(worth.values()) < choose.LITTLE:
+        if evidence["doubt"] or max(worth.values()) < choose.LITTLE:
             here = begun.coordinates
             if choose.one_of_kind(choose.Move.NUTS, evidence) is choose.Move.NUTS_DIAGONAL:
                 here = here.diagonal()
-            learner = LearningNuts(self.density, TRIED, HALVINGS)
-            state, _ = learner.advance(learner.init(begun.x, here, self.rng), self.rng, TRIED)
+            learner = LearningNuts(self.density, TRIED_NUTS, HALVINGS)
+            state, _ = learner.advance(learner.init(begun.x, here, self.rng), self.rng, TRIED_NUTS)
             begun = replace(begun, x=learner.positions(state))
             move = Nuts(self.density, *learner.learned(state), halvings=HALVINGS)
-            begun, nuts = self._tried(begun, move)
+            begun, nuts = self._tried(begun, move, TRIED_NUTS)
             worth["nuts"] = nuts / choose.WAITING
         return begun, {name: float(f"{each:.3g}") for name, each in worth.items()}
 
-    def _tried(self, begun: Handover, move: AbstractMove) -> tuple[Handover, float]:
+    def _tried(self, begun: Handover, move: AbstractMove, iterations: int = TRIED) -> tuple[Handover, float]:
         """Where chains stand after a move was tried, and what a gradient of it is worth."""
         before = self.density.gradients + choose.VALUE * self.density.values
-        state, drawn = move.advance(move.init(begun.x, self.rng), self.rng, TRIED)
+        state, drawn = move.advance(move.init(begun.x, self.rng), self.rng, iterations)
         spent = self.density.gradients + choose.VALUE * self.density.values - before
         made = drawn["lp"].size
         share = effective_share(_as_trial(drawn, begun.coordinates).in_rows)
@@ -165,7 +185,8 @@ class Pilot:
     def _run(self, begun: Handover, iterations: int, shortened: float = 1.0) -> tuple[Handover, Trial]:
         """Where chains stand after iterations of split HMC, with steps shortened by a factor, and the trial."""
         assert begun.step_size is not None
-        move = SplitHMC(self.density, begun.coordinates, float(begun.step_size) * shortened)
+        shorter = 0.0 if begun.shorter is None else float(begun.shorter)
+        move = SplitHMC(self.density, begun.coordinates, float(begun.step_size) * shortened, shorter=shorter)
         state, drawn = move.advance(move.init(begun.x, self.rng), self.rng, iterations)
         return replace(begun, x=move.positions(state)), _as_trial(drawn, begun.coordinates)
 
@@ -225,7 +246,7 @@ class Pilot:
 
         Layers are looked for again in the draws that they made possible, as long as that pays.
         """
-        sample, told = self._sample(begun, trial), {}
+        sample, told, length = self._sample(begun, trial), {}, max(len(trial.draws), LAYERED)
         divergences = [unfolding.fisher_divergence(sample.below(begun.coordinates.layers), begun.dense)]
         for _ in range(UNFOLDED):
             if divergences[-1] < unfolding.SMALL:
@@ -233,7 +254,7 @@ class Pilot:
             layers, predicted = unfolding.layers_for(self.density, sample, begun.dense, self.rng)
             if not layers or predicted >= unfolding.GAIN * divergences[-1]:
                 break
-            there, further, settled = self._under(layers, begun, sample, len(trial.draws))
+            there, further, settled = self._under(layers, begun, sample, length)
             sample = self._sample(there, further)
             divergence = unfolding.fisher_divergence(sample.below(layers), begun.dense)
             if not divergence < divergences[-1]:
@@ -244,7 +265,7 @@ class Pilot:
         if begun.layers is not None and trial.diverging > TOO_MANY:  # a fit that ends where draws do
             sample = self._sample(begun, trial)
             layers = unfolding.plain_layers(self.density, sample, begun.coordinates.layers, begun.dense, self.rng)
-            there, further, settled = self._under(layers, begun, sample, len(trial.draws))
+            there, further, settled = self._under(layers, begun, sample, length)
             if further.diverging < 0.5 * trial.diverging:
                 begun, trial = there, further
                 divergences.append(unfolding.fisher_divergence(self._sample(begun, trial).below(layers), begun.dense))
@@ -255,25 +276,25 @@ class Pilot:
         return begun, trial, told
 
     def _under(
-        self, layers: tuple[Noncentring, ...], begun: Handover, sample: unfolding.Sample, iterations: int
+        self, layers: tuple[Noncentring, ...], begun: Handover, sample: Sample, iterations: int
     ) -> tuple[Handover, Trial, bool]:
         """The handover after a warm-up in coordinates with layers, a trial there, and whether the warm-up settled."""
         here = unfolding.gaussian_of(sample.below(layers), begun.dense, layers)
         there, settled = self._learn_from(replace(begun, **here.arrays()))
-        return *self._run(there, iterations), settled
+        return *self._run(replace(there, shorter=np.asarray(SOME)), iterations), settled
 
     def _mixture(self, begun: Handover, trial: Trial) -> tuple[Handover | None, dict[str, Any]]:
         """Chains spread over the modes by a mixture, where some are near the draws of a trial; else None."""
         x = folded(begun.coordinates.layers, trial.flat[self.rng.permutation(len(trial.flat))[:MODES]])
         return with_mixture(self.density, x, self.rng, len(begun.x), self.target_acceptance)
 
-    def _sample(self, begun: Handover, trial: Trial) -> unfolding.Sample:
+    def _sample(self, begun: Handover, trial: Trial) -> Sample:
         """Draws of a trial, of x, with the gradients of log π there."""
         y = trial.flat[np.sort(self.rng.permutation(len(trial.flat))[:MOST])]
         x = folded(begun.coordinates.layers, y)
         grad = self.density.value_and_grad(x)[1]
         good = np.isfinite(grad).all(1)
-        return unfolding.Sample(x[good], grad[good])
+        return Sample(x[good], grad[good])
 
     def _judged(self, trial: Trial, most: tuple[int, int]) -> tuple[dict[str, Any], State]:
         """What the draws say, and the parameters of the best independence proposals.

@@ -6,7 +6,8 @@ rotation, and the rest, whose gradient is minus the residual $r(z) = \nabla_z\lo
 $$p \leftarrow p + \tfrac h2 r(z),\quad (z, p) \leftarrow (z\cos h + p\sin h,\; p\cos h - z\sin h),\quad
 p \leftarrow p + \tfrac h2 r(z).$$
 Each part preserves volume and is reversible, so the log ratio is the change of $\log\pi - \tfrac12\|p\|^2$; it is 0 on
-the Gaussian.
+the Gaussian. Where the target has necks that are too narrow for the step, some trajectories have shorter ones: h times
+$4^{-j}$ with j geometric, drawn for each chain and trajectory whatever the state.
 """
 
 import math
@@ -24,6 +25,8 @@ SHORTEST = 0.6
 """the smallest turn of a trajectory, as a share of the largest"""
 DIVERGENCE = -1000.0
 """the log ratio down to which a trajectory does not diverge"""
+SHORTENED = 0.25
+"""the turn of a shortened trajectory, as a share of that of one shortened once less"""
 
 
 @dataclass(frozen=True)
@@ -39,6 +42,8 @@ class SplitHMC(AbstractMove):
         max_steps: steps of a trajectory at most; where more would be needed it turns by less.
         repeats: trajectories of an iteration. Acceptance rates are their mean, steps and gradients their sum; what is
             said of one that diverges holds for an iteration in which one did.
+        shorter: the share of trajectories whose steps are four times shorter at the least, below 1; this share of
+            those has them sixteen times shorter, and so on.
     """
 
     density: AbstractDensity
@@ -46,6 +51,7 @@ class SplitHMC(AbstractMove):
     step_size: float
     max_steps: int = 32
     repeats: int = 1
+    shorter: float = 0.0
 
     @property
     def steps(self) -> int:
@@ -70,14 +76,18 @@ class SplitHMC(AbstractMove):
             told = []
             for _ in range(self.repeats):
                 momentum, uniform = rng.standard_normal((chains, n)), rng.random(chains)
-                state, found = self.step(state, momentum, uniform, rng.standard_exponential(chains))
+                wait = rng.standard_exponential(chains)
+                times = rng.geometric(1 - self.shorter, chains) - 1 if self.shorter else np.zeros(chains)
+                state, found = self.step(state, momentum, uniform, wait, SHORTENED**times)
                 told.append(found)
             drawn["position"][i] = self.positions(state)
             for name, values in (told[0] if len(told) == 1 else together(told)).items():
                 drawn[name][i] = values
         return state, drawn
 
-    def step(self, state: State, momentum: np.ndarray, uniform: np.ndarray, wait: np.ndarray) -> tuple[State, Draws]:
+    def step(
+        self, state: State, momentum: np.ndarray, uniform: np.ndarray, wait: np.ndarray, scale: np.ndarray | float = 1.0
+    ) -> tuple[State, Draws]:
         """The state after a trajectory of each chain was accepted or not, and the statistics, of shape (chains,) or ().
 
         Args:
@@ -85,8 +95,9 @@ class SplitHMC(AbstractMove):
             momentum: standard normals, of shape (chains, n).
             uniform: on [0, 1), for the angle, of shape (chains,).
             wait: standard exponentials, by which the end of a trajectory is accepted, of shape (chains,).
+            scale: of the steps, of shape (chains,) or ().
         """
-        there, p = self.trajectory(state, momentum, uniform)
+        there, p = self.trajectory(state, momentum, uniform, scale)
         kinetic = 0.5 * squares(momentum)
         finite = np.isfinite(there["lp"]) & np.isfinite(there["residual"]).all(1)
         log_ratio = there["lp"] - state["lp"] + kinetic - 0.5 * squares(p)
@@ -104,16 +115,18 @@ class SplitHMC(AbstractMove):
             "n_steps": np.asarray(self.steps),
             "gradient_evaluations": np.asarray(self.steps),
             "energy": kinetic - state["lp"],
-            "step_size": np.asarray(self.step_size),
+            "step_size": np.asarray(self.step_size * scale),
         }
 
-    def trajectory(self, state: State, momentum: np.ndarray, uniform: np.ndarray) -> tuple[State, np.ndarray]:
+    def trajectory(
+        self, state: State, momentum: np.ndarray, uniform: np.ndarray, scale: np.ndarray | float = 1.0
+    ) -> tuple[State, np.ndarray]:
         """The state at the ends of trajectories, and the momenta there, of shape (chains, n); arguments as in `step`.
 
         The half kicks at the end of one step and at the beginning of the next are one.
         """
         N = self.steps
-        h = (SHORTEST + (1 - SHORTEST) * uniform[:, None]) * min(QUARTER / N, self.step_size)
+        h = ((SHORTEST + (1 - SHORTEST) * uniform) * min(QUARTER / N, self.step_size) * scale)[:, None]
         cos, sin = np.cos(h), np.sin(h)
         z, residual, lp = state["z"], state["residual"], state["lp"]
         p = momentum + 0.5 * h * residual

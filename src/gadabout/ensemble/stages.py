@@ -29,6 +29,8 @@ DENSE, MOST_DENSE = 300, 2_000
 """coordinates up to which a covariance is fitted, and up to which where a gradient takes as many operations as it"""
 SIFTING = 16
 """iterations by which chains in modes of negligible mass are found before anything is learned"""
+WITH_MOMENTUM = (Move.NUTS, Move.NUTS_DIAGONAL, Move.SPLIT_HMC)
+"""moves of which every iteration draws a momentum, and so has an energy that is recorded"""
 COPIES = 8
 """of the draws of a pilot run that are held at once"""
 Factor = Literal["auto", "dense", "diagonal"]
@@ -93,10 +95,13 @@ class SearchStarts(AbstractHostStage):
             bad = ~(np.isfinite(value) & np.isfinite(grad).all(1))
             if not bad.any():
                 break
+            undefined = int(np.sum(np.isfinite(value) & np.isnan(grad).any(1)))
+            if undefined:
+                context.note({"undefined_starts": context.evidence.get("undefined_starts", 0) + undefined})
             x[bad] = np.asarray(starts.rows(rng, chains), float)[bad]
             tries[bad] += 1
             value[bad], grad[bad] = density.value_and_grad(x[bad])
-        context.started(x, value, np.isfinite(grad), tries)
+        context.started(x, value, grad, tries)
         return replace(handover, x=x)
 
 
@@ -125,8 +130,9 @@ class Ascend(AbstractHostStage):
                 return found
             wanted = here.factor if here.dense and kind == "dense" else here.deviations()
             return replace(handover, factor=np.diag(wanted) if kind == "dense" and wanted.ndim == 1 else wanted)
-        ascent = climb_to_typical_set(density, starts, kind)
+        ascent = climb_to_typical_set(density, starts, kind, names=context.starts.layout.labels)
         context.note({"distinct_starts": int(ascent.distinct), "apart": bool(ascent.apart)})
+        context.note({"heavy_tails": dict(ascent.tails)} if ascent.tails else {})
         x, coordinates = ascent.positions, ascent.coordinates
         if context.starts.tries > 1:  # not where the user says where each chain starts
             x, elsewhere, ends, apart = search_modes(density, starts, ascent, context.rng)
@@ -309,6 +315,8 @@ class DrawChosen(AbstractRecording):
             ahead = {name: np.concatenate([ahead[name], rows]) for name, rows in drawn.items()} if ahead else drawn
         drawn = {name: rows[:piece] for name, rows in ahead.items()}
         left = {name: rows[piece:] for name, rows in ahead.items()}
+        if move_of(Handover.of(progress["handover"])) not in WITH_MOMENTUM:
+            drawn.pop("energy", None)
         done = self._recorded(context, drawn, done, total, began, "sampling")
         after = {"handover": progress["handover"], "state": state}
         return after | ({"ahead": left} if len(left["lp"]) else {}), done

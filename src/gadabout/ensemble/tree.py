@@ -5,7 +5,7 @@ full its state replaces the one drawn so far with probability $\min(1, w_{new}/w
 progressive sampling; Betancourt 2017, appendix A.3). A trajectory with momenta of sum ρ turns where
 $p_{left}\cdot\rho \le 0$ or $p_{right}\cdot\rho \le 0$, half the end points taken off ρ, and it is over where a
 sub-tree of the new half turns, which is then not drawn from. Sub-trees are checked at their last leaf, against the
-momentum kept at their first one, by the bits of the leaf's number (the iterative form of NumPyro and BlackJAX).
+momentum kept at their first one, by the bits of the leaf's number (the loop form of `kernels.tree`).
 
 A leaf may cost many leapfrogs (`halving`). A tree with D doublings at most is not doubled, either, once there are
 $2^D$ leapfrogs between its states, and a trajectory ends before a new half with as many between its own. Both are

@@ -1,22 +1,23 @@
 r"""Learned non-centring: which coordinates are scaled by which others, and how, from curvature and draws.
 
 Where log π has the curvature $H_{jj}\propto e^{-2K_{ja}x_a}$ along $x_j$, its third derivative says so at any point:
-$\partial_a\log H_{jj} = -2K_{ja}$. Two gradients a step before and behind along each coordinate hold the whole Hessian
-and, for every pair (j, a), that derivative. Pairs in which it is large and agrees over some draws are the scales of a
-layer (`coordinates.Noncentring`); what is left of a coordinate's location is fitted to draws by weighted least squares,
-and K to the log variances of residuals r and gradients g, which have the slopes +2K and −2K (gamma regressions, by
-Fisher scoring: half the difference of both is the geometric mean of `gaussian`, carried to scales). Candidates are
-judged by the Fisher divergence of the best Gaussian on draws that it was not fitted to.
+$\partial_a\log H_{jj} = -2K_{ja}$ (`curvature`). Pairs in which it is large and agrees over some draws are the scales
+of a layer (`coordinates.Noncentring`). Candidates for a layer are the one that people write, also with what data add
+(`pooling`), and regressions: a child's location is fitted to draws by weighted least squares, and K to the log
+variances of residuals r and gradients g, which have the slopes +2K and −2K (gamma regressions, by Fisher scoring: half
+the difference of both is the geometric mean of `gaussian`, carried to scales). They are judged by the Fisher divergence
+of the best Gaussian on draws that it was not fitted to.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from gadabout.ensemble.coordinates import Coordinates, Noncentring
+from gadabout.ensemble.curvature import Curvature, Density, Sample, curvature_at
 from gadabout.ensemble.gaussian import factor_of, geometric_mean
+from gadabout.ensemble.pooling import as_written, deep_in_the_neck, in_common_basis, pooled
 
 if TYPE_CHECKING:
     from gadabout.density.base import AbstractDensity
@@ -25,12 +26,12 @@ MOST_COORDINATES = 600
 """beyond which no layers are looked for"""
 POINTS, GRADIENTS = 32, 20_000
 """draws at which curvature is measured, and gradients that this may take, if 6 draws need no more"""
-STEP = 0.2
-"""of a difference, in standard deviations given all other coordinates"""
 NOTICEABLE, TOGETHER, SURE = 0.06, 0.25, 4.0
 """by how much a standard deviation of an ancestor changes a log scale at least, all of them together (the root of the
 sum of squares), and standard errors that it is away from 0"""
 MOST_LAYERS = 3
+NEGLIGIBLE = 1e-3
+"""a Fisher divergence, as chance makes them: what is less is no gain"""
 SMALL = 0.02
 """a Fisher divergence with which a Gaussian does well enough"""
 GAIN, GAINED = 0.7, 0.98
@@ -47,39 +48,6 @@ LARGEST = 4.0
 """of a log scale for a standard deviation of an ancestor"""
 TRIES = 4
 """sets of children that are moved to the ancestors, one after another, without a gain"""
-
-
-@dataclass(frozen=True)
-class Sample:
-    """Draws y, with gradients of their log density, both of shape (N, n)."""
-
-    y: np.ndarray
-    grad: np.ndarray
-
-    def under(self, layer: Noncentring) -> "Sample":
-        """The draws in the coordinates of a layer."""
-        y = layer.y(self.y)
-        return Sample(y, layer.pull(y, self.grad))
-
-    def below(self, layers: Sequence[Noncentring]) -> "Sample":
-        """The draws in the coordinates of all layers."""
-        sample = self
-        for layer in layers:
-            sample = sample.under(layer)
-        return sample
-
-
-@dataclass(frozen=True)
-class Density:
-    """The density of y under layers."""
-
-    density: "AbstractDensity"
-    layers: tuple[Noncentring, ...]
-
-    def gradients(self, y: np.ndarray) -> np.ndarray:
-        """Of its logarithm, (m, n)."""
-        here = Coordinates(np.zeros(y.shape[1]), np.ones(y.shape[1]), self.layers)
-        return here.value_and_grad(self.density, y)[1]
 
 
 @np.errstate(all="ignore")
@@ -107,7 +75,8 @@ def plain_layers(
     for layer in layers:
         points = sample.y[rng.permutation(len(sample.y))[: points_at(sample.y.shape[1])]]
         curvature = curvature_at(Density(density, plain), points, _given_others(sample, dense))
-        plain = (*plain, as_written(layer, curvature) or layer)
+        deep = deep_in_the_neck(Density(density, plain), layer, curvature)
+        plain = (*plain, layer if deep is None else as_written(layer, deep))
         sample = sample.under(plain[-1])
     return plain
 
@@ -144,30 +113,6 @@ def gaussian_of(sample: Sample, dense: bool, layers: tuple[Noncentring, ...] = (
         factor = np.sqrt(geometric_mean(N, d.var(0) + tiny, e.var(0) + tiny))
     here = Coordinates(np.zeros(y.shape[1]), factor)
     return Coordinates(y.mean(0) + here.affine(here.through_factor(grad.mean(0)[None]))[0], factor, layers)
-
-
-@dataclass(frozen=True)
-class Curvature:
-    """At some points (m, n): H, −∇² log π, (m, n, n), and slopes ∂_a log H_jj / −2, (m, child j, ancestor a)."""
-
-    points: np.ndarray
-    hessian: np.ndarray
-    slopes: np.ndarray
-
-
-def curvature_at(density: Density, points: np.ndarray, scale: np.ndarray) -> Curvature:
-    """By gradients `STEP` conditional standard deviations (n,) to either side along each coordinate."""
-    m, n = points.shape
-    step = STEP * scale
-    ends = points[:, None, None] + np.stack([-np.diag(step), np.diag(step)])  # (m, 2, n, n)
-    grad = density.gradients(ends.reshape(-1, n)).reshape(m, 2, n, n)  # behind and before, along j, of a
-    here = density.gradients(points)[:, None]
-    columns = (grad[:, 0] - grad[:, 1]) / (2 * step[:, None])
-    third = -(grad[:, 0] + grad[:, 1] - 2 * here) / step[:, None] ** 2  # ∂_a H_jj
-    H = 0.5 * (columns + np.swapaxes(columns, 1, 2))
-    own = np.diagonal(H, axis1=1, axis2=2)
-    slopes = -0.5 * third / np.where(own > 0, own, np.nan)[:, :, None]
-    return Curvature(points, H, slopes)
 
 
 def scaled_pairs(curvature: Curvature, deviations: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -214,16 +159,37 @@ def _best_layer(
     for parents in (False, True):
         pairs, tried = pick(K, sure, parents), 0
         while pairs.any() and tried < TRIES:
-            layers = fitted(sample, pairs, K, curvature)
-            plain = [each for layer in layers if (each := as_written(layer, curvature)) is not None]
-            judged = [(layer, fisher_divergence(sample.under(layer), dense)) for layer in layers]
-            judged += [(layer, PLAIN * fisher_divergence(sample.under(layer), dense)) for layer in plain]
-            layer, found = min(judged, key=lambda each: each[1] if np.isfinite(each[1]) else np.inf)
+            layer, found = _simplest(candidates(density, sample, pairs, K, curvature), sample, dense)
             tried = 0 if found < GAINED * divergence else tried + 1
             if found < divergence:
                 best, divergence = layer, found
             pairs = without_central(pairs, curvature)
     return None if best is None or divergence >= GAIN * before else (best, divergence)
+
+
+def candidates(
+    density: Density, sample: Sample, pairs: np.ndarray, K: np.ndarray, curvature: Curvature
+) -> list[tuple[Noncentring, float]]:
+    """Layers of these pairs, and what the divergence of each counts for: the simplest first."""
+    layers = fitted(sample, pairs, K, curvature)
+    deep = deep_in_the_neck(density, layers[0], curvature)
+    if deep is None:
+        return [(layer, 1.0) for layer in layers]
+    plain = as_written(layers[0], deep)
+    based, scaled = in_common_basis(plain, curvature, deep)
+    written = [plain, pooled(plain, sample, np.full(len(plain.children), True))]
+    written += [] if based is None else [pooled(based, sample, scaled)]
+    return [(layer, PLAIN) for layer in written] + [(layer, 1.0) for layer in layers]
+
+
+def _simplest(layers: list[tuple[Noncentring, float]], sample: Sample, dense: bool) -> tuple[Noncentring, float]:
+    """The first of the layers with which none of the others is a gain, and its Fisher divergence as it counts."""
+    best, least, divergence = layers[-1][0], np.inf, np.inf
+    for layer, weight in layers:
+        found = weight * fisher_divergence(sample.under(layer), dense)
+        if max(found, weight * NEGLIGIBLE) < GAINED * least:
+            best, least, divergence = layer, max(found, weight * NEGLIGIBLE), found
+    return best, divergence
 
 
 def _given_others(sample: Sample, dense: bool) -> np.ndarray:
@@ -315,23 +281,3 @@ def _regressed(
             step += sign * 0.25 * np.linalg.solve(normal, score[..., None])[..., 0]
         k = np.clip(k + step, -LARGEST, LARGEST) * mask
     return k, solved[:, 0], solved[:, 1:]
-
-
-def as_written(layer: Noncentring, curvature: Curvature) -> Noncentring | None:
-    """The layer as people write models: whole slopes, no other shift, and the K of the narrow end, in halves.
-
-    Where data tell something of the children K is less than that where the scale is wide; where it is narrow, and
-    draws are few, nothing else will do. None where some K is negative: data widen no scale.
-    """
-    K, slopes = np.zeros_like(layer.log_scales), np.round(layer.slopes)
-    for i, a in enumerate(layer.ancestors):
-        children = np.flatnonzero(layer.log_scales[:, i])
-        if not len(children):
-            continue
-        if np.median(layer.log_scales[children, i]) <= 0:
-            return None
-        order = np.argsort(curvature.points[:, a])
-        narrow = curvature.slopes[order[: max(len(order) // 4, 2)], :, a][:, layer.children[children]]
-        K[children, i] = max(np.round(2 * np.nanmedian(narrow)) / 2, 0.5)
-        slopes[:, i] = 0.0
-    return replace(layer, slopes=slopes, location=slopes @ layer.centre, log_scales=K)

@@ -1,5 +1,6 @@
 """Factors by the name of their kind."""
 
+from collections.abc import Sequence
 from typing import Any, Literal
 
 import jax.numpy as jnp
@@ -34,3 +35,12 @@ def of_kind(kind: FactorKind, factor: AbstractFactor) -> Cholesky | Diagonal:
         return Diagonal(factor.deviations())
     L = factor.dense()
     return isotropic(factor.dim, 1.0, "dense").fitted(L @ L.T)
+
+
+def marginal(factor: AbstractFactor, indices: Sequence[int]) -> Cholesky | Diagonal:
+    """A factor of the covariance that some coordinates of N(0, L Lᵀ) have, in the order of the indices."""
+    at = jnp.asarray(indices)
+    if isinstance(factor, Diagonal):
+        return Diagonal(factor.scale[at])
+    rows = factor.dense()[at]
+    return isotropic(len(at), 1.0, "dense").fitted(rows @ rows.T)

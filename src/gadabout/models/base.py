@@ -9,7 +9,7 @@ import numpy as np
 
 from gadabout.layout import Layout
 from gadabout.model import AbstractModel
-from gadabout.named import check_names, checked_coords, checked_dims
+from gadabout.named import check_coords, check_names, checked_coords, checked_dims
 from gadabout.starts import Uniform
 
 
@@ -44,6 +44,7 @@ class AbstractForeign(AbstractModel):
         self.dims = {name: list(dims) for name, dims in dims.items()} | checked_dims(named[0])
         self.coords = dict(coords) | checked_coords(named[1])
         check_names(self.dims, self.coords, self.shapes)
+        check_coords(checked_coords(named[1]), self.dims, self.shapes)
 
     def given(self, position):
         assert self.layout is not None

@@ -173,6 +173,16 @@ class NumPyroModel(AbstractForeign):
             groups["log_likelihood"] = {name: more[1][name] for name in self._seen}
         return {name: group for name, group in groups.items() if group}
 
+    def impossible(self, x):
+        if (said := super().impossible(x)) or self._summed:
+            return said
+        assert self.layout is not None
+        likelihood = self.density.more(self.layout.unravel(jnp.asarray(x, float)), self.data)[1]
+        for name, values in likelihood.items():
+            if bad := int((~np.isfinite(np.asarray(values))).sum()):
+                return f"{bad} values of the observed {name!r} are impossible under its distribution; check the data"
+        return ""
+
     def predictions(self, keys, x):
         if self._summed:
             raise TypeError("model has discrete sites that are summed over, and draws no data")

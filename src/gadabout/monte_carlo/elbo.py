@@ -128,8 +128,8 @@ def fit_gaussian(
     if check_positive("step_size", step_size) > 1:
         raise ValueError(f"step_size must lie in (0, 1], got {step_size}")
     check_one_of("factor", factor, ("dense", "diagonal"))
-    fit_key, elbo_key = jax.random.split(key := key_of(seed))
-    model, start = _begin(model, data, init, factor, key)
+    start_key, fit_key, elbo_key, check_key = jax.random.split(key_of(seed), 4)
+    model, start = _begin(model, data, init, factor, start_key)
     target = fresh(model.target, start.dim, 1)
     q, trace, lost = _fit(fit_key, target, start, jnp.asarray(step_size, dtype=float), num_steps, num_draws)
     if float(lost[0]) == num_draws or not jnp.isfinite(q.factor.log_det()):
@@ -138,7 +138,7 @@ def fit_gaussian(
     messages = []
     if (total := int(lost.sum())) > 0:
         messages.append(f"log π or its gradient was not finite at {total} of {num_steps * num_draws} draws of the fit")
-    if not (left := float(_remaining(elbo_key, q, target, max(num_draws, 1_000)))) <= STATIONARY:
+    if not (left := float(_remaining(check_key, q, target, max(num_draws, 1_000)))) <= STATIONARY:
         messages.append(
             f"the fit did not converge: its next full step would still be {left:.2g} of its own standard deviations; "
             f"take more steps (num_steps above {num_steps}) or a start nearer to the target"

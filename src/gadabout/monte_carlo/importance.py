@@ -15,6 +15,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.core import Tracer
 from jaxtyping import Float, PyTree
 
 from gadabout.checks import check_function, check_truth, check_whole
@@ -103,16 +104,32 @@ def self_normalised(log_weights: Any, values: Any) -> Estimate:
     r"""$\hat f = \sum_m \bar w_m f_m$ with standard error $\sqrt{\sum_m \bar w_m^2 (f_m - \hat f)^2}$.
 
     For log weights of shape (M,), up to a constant, and values of shape (M, *shape); replicates may be vmapped.
+
+    Raises ValueError for other shapes and, but for tracers, log weights that are NaN or +∞ or all −∞, or NaN values.
     """
     shapes = np.shape(log_weights), np.shape(values)
     if len(shapes[0]) != 1 or shapes[1][:1] != shapes[0]:
         raise ValueError(
             f"values must have the leading axis of log_weights, shape (M,), got the shapes {shapes[1]} and {shapes[0]}"
         )
+    if not isinstance(log_weights, Tracer):
+        _check_weights(np.asarray(log_weights))
+    if not isinstance(values, Tracer) and (bad := int(np.isnan(np.asarray(values)).sum())):
+        raise ValueError(f"values has {bad} entries that are NaN; leave out their draws, or return a number for them")
     w = _column(jax.nn.softmax(jnp.asarray(log_weights)), jnp.asarray(values))
     mean: Any = jnp.sum(w * values, 0)
     standard_error: Any = jnp.sqrt(jnp.sum((w * (values - mean)) ** 2, 0))
     return Estimate(mean, standard_error)
+
+
+def _check_weights(log_weights: np.ndarray) -> None:
+    """Raises ValueError where log weights make no weights."""
+    if bad := int(np.sum(np.isnan(log_weights) | (log_weights == np.inf))):
+        raise ValueError(
+            f"log_weights has {bad} entries that are NaN or +∞; set them to −∞, which is no weight, or leave them out"
+        )
+    if np.isneginf(log_weights).all():
+        raise ValueError("log_weights are all −∞: no draw has a weight; choose q on the target's support")
 
 
 def lower_bound(log_weights: Any) -> Estimate:

@@ -13,6 +13,7 @@ from gadabout.files import check_replaceable, write_text
 from gadabout.model import AbstractModel
 from gadabout.store import StoreError
 from gadabout.store.arrays import HIDDEN, opened
+from gadabout.store.integrity import check_store
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -34,7 +35,7 @@ def report(run: "xr.DataTree | str | os.PathLike", out: str | os.PathLike | None
 
     Raises:
         TypeError: if `run` is neither a tree nor a path, or `out` is missing.
-        FileNotFoundError, StoreError: where there is no run.
+        FileNotFoundError, StoreError: where there is no run, or draws of it are missing or damaged.
         FileExistsError: where `out` is something else than a regular file.
         OSError: where it cannot be written.
         ImportError: where matplotlib or Jinja is not installed.
@@ -71,7 +72,9 @@ def read(path: Path) -> tuple["xr.DataTree", dict[str, Any]]:
                 f"{str(path)!r} is nothing that xarray opens as a tree: {' '.join(str(error).split())}"
             ) from error
         return tree, {str(name): _plain(value) for name, value in tree.attrs.items()}
-    manifest, tree = manifest_of(path), opened(path)
+    manifest = manifest_of(path)
+    check_store(path, manifest)
+    tree = opened(path)
     asked = {name: value for name, value in manifest.settings.items() if name != "record"}
     known = {
         "sampler": manifest.plan["name"],

@@ -1,22 +1,41 @@
 """Draws in a Zarr store of format 3: arrays that grow, and metadata by which readers see whole draws only."""
 
+import errno
 import json
 import math
-import shutil
-from collections.abc import Mapping, Sequence
+import re
+import warnings
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from gadabout.files import write_text
+from gadabout.store.integrity import (
+    DRAW,
+    OWN,
+    ROOT,
+    SEAL,
+    check_arrays,
+    draw_axis,
+    group_of,
+    is_array,
+    missing_chunks,
+    read_root,
+    seal,
+)
 
 if TYPE_CHECKING:
     import xarray as xr
 
 HIDDEN = ".gadabout"
 """the folder in a store that holds what is no draw"""
-ROOT = "zarr.json"
+UNFINISHED = re.compile(r".+\.partial|\.[0-9a-f]{32}(\.json|\.npz)?")
+"""names of files whose process was killed while it wrote: those of Zarr, and of `whole_file`"""
+CHUNKS = "c"
+"""the folder of an array's chunks, or the chunk itself of an array without dimensions"""
 CHUNK_BYTES, LONGEST_CHUNK = 4 * 2**20, 16_384
 LOADED_BYTES = 256 * 2**20
 """size up to which the groups of a store are read into memory when it is opened"""
@@ -27,16 +46,24 @@ class Arrays:
 
     Readers go by the root's consolidated metadata, which `publish` replaces at once: they see the draws that were
     written by then and nothing of those that are being written. What one stage records and another does not is NaN in
-    the rows of the other, 0 or False where it is no float.
+    the rows of the other, 0 or False where it is no float. Every chunk is a file that ends with its CRC-32C.
 
     Args:
         path: of the store, which must exist (`create`).
         dims, coords: of the variables, as `sample` takes them.
-        rows: draws of each group that are kept; what was written after them is dropped.
+        rows: draws of each group that are kept; what was written after them is dropped, and nothing else.
+        arrays: the paths of those that hold these draws and their coordinates (`kept`).
+
+    Raises StoreError where some of these draws are missing or damaged.
     """
 
     def __init__(
-        self, path: Path, dims: Mapping[str, Sequence[str]], coords: Mapping[str, Any], rows: Mapping[str, int]
+        self,
+        path: Path,
+        dims: Mapping[str, Sequence[str]],
+        coords: Mapping[str, Any],
+        rows: Mapping[str, int],
+        arrays: Iterable[str] = (),
     ):
         self.path, self.dims, self.coords, self.rows = path, dims, coords, dict(rows)
         self.attributes: dict[str, Any] = {}
@@ -44,7 +71,7 @@ class Arrays:
         self.metadata: dict[str, dict[str, Any]] = {}
         """what the store's nodes say of themselves, by their paths"""
         self._arrays: dict[str, Any] = {}
-        self._restore()
+        self._restore(set(arrays))
 
     @staticmethod
     def create(path: Path) -> None:
@@ -52,40 +79,59 @@ class Arrays:
         (path / HIDDEN).mkdir(parents=True)
         write_text(path / ROOT, json.dumps(_group({}, {})))
 
+    @property
+    def kept(self) -> list[str]:
+        """The paths of the arrays that hold draws and their coordinates."""
+        return [path for path, node in self.metadata.items() if group_of(path) in self.rows and is_array(node)]
+
     def write(self, group: str, rows: Mapping[str, np.ndarray]) -> None:
         """Adds draws, arrays of shape (draws, num_chains, ...), to a group; raises OSError."""
+        self.check(group)
         count, begin = len(next(iter(rows.values()))), self.rows.get(group, 0)
         self._make(group, rows)
         for name, array in self._of(group).items():
-            shape = list(array.shape)
-            shape[array.metadata.dimension_names.index("draw")] = begin + count
+            shape, axis = list(array.shape), array.metadata.dimension_names.index(DRAW)
+            there, shape[axis] = shape[axis], begin + count
             array.resize(tuple(shape))
-            if name == "draw":
-                array[begin:] = np.arange(begin, begin + count)
-            elif name in rows and count:
+            if name == DRAW:
+                array[there:] = np.arange(there, begin + count)
+                continue
+            recorded = begin if name in rows else begin + count
+            if there < recorded:
+                array[:, there:recorded] = array.fill_value
+            if recorded < begin + count:
                 array[:, begin:] = np.moveaxis(rows[name], 0, 1)
         self.rows[group] = begin + count
 
+    def check(self, group: str | None = None) -> None:
+        """Raises OSError where a file with draws, of one group or of any, is no longer there: Zarr would read NaN."""
+        for path, array in self._arrays.items():
+            if group in (None, group_of(path)) and (gone := next(missing_chunks(self.path, path, array), None)):
+                raise FileNotFoundError(
+                    errno.ENOENT,
+                    "draws are gone that the run has written, by another program",
+                    str(self.path / path / gone),
+                )
+
     def read(self, group: str, spacing: int = 1) -> dict[str, np.ndarray]:
         """Every `spacing`-th draw of a group, with the shape (num_chains, draws, ...)."""
-        return {name: array[:, ::spacing] for name, array in self._of(group).items() if name != "draw"}
+        return {name: array[:, ::spacing] for name, array in self._of(group).items() if name != DRAW}
 
     def publish(self) -> None:
         """Shows readers what is written, all at once; raises OSError."""
         for path, node in self.metadata.items():
-            group = path.partition("/")[0]
-            if group in self.rows and "draw" in node.get("dimension_names", ()):
-                node["shape"][node["dimension_names"].index("draw")] = self.rows[group]
+            if group_of(path) in self.rows and (axis := draw_axis(node)) is not None:
+                node["shape"][axis] = self.rows[group_of(path)]
         write_text(self.path / ROOT, json.dumps(_group(self.attributes, self.metadata)))
 
     def add(self, group: str, tree: "xr.DataTree") -> None:
         """Puts a group of finished figures into the store, in place of one of that name; readers see it later."""
-        shutil.rmtree(self.path / group, ignore_errors=True)
-        self.metadata = {path: node for path, node in self.metadata.items() if path.split("/")[0] != group}
+        _clear(self.path / group)
+        self.metadata = {path: node for path, node in self.metadata.items() if group_of(path) != group}
         for path, node in tree.subtree_with_keys:
             place = group if path == "." else f"{group}/{path}"
             dataset = node.to_dataset(inherit=False)
-            dataset.to_zarr(self.path, group=place, mode="a", consolidated=False, zarr_format=3)
+            _to_zarr(dataset, self.path, place, {})
             self._look(place, [*dataset.variables])
 
     def _of(self, group: str) -> dict[str, Any]:
@@ -99,7 +145,6 @@ class Arrays:
         if not new:
             return
         import arviz_base
-        import zarr
 
         empty = {name: np.moveaxis(values[:0], 0, 1) for name, values in new.items()}
         tree = arviz_base.from_dict(
@@ -112,12 +157,18 @@ class Arrays:
         dataset = tree[group].to_dataset()
         dataset = dataset.drop_vars([name for name in dataset.coords if f"{group}/{name}" in self.metadata])
         encoding = {str(name): _encoding(values) for name, values in dataset.data_vars.items()}
-        if "draw" in dataset.coords:
-            encoding["draw"] = {"chunks": (LONGEST_CHUNK,)}
-        dataset.to_zarr(self.path, group=group, mode="a", encoding=encoding, consolidated=False, zarr_format=3)
+        if DRAW in dataset.coords:
+            encoding[DRAW] = {"chunks": (LONGEST_CHUNK,)}
+        _to_zarr(dataset, self.path, group, encoding)
         self._look(group, [*dataset.data_vars])
-        for name in (*new, *(["draw"] if "draw" in dataset.coords else [])):
-            self._arrays[f"{group}/{name}"] = zarr.open_array(self.path / group / str(name), mode="r+")
+        for name in (*new, *([DRAW] if DRAW in dataset.coords else [])):
+            self._open(f"{group}/{name}")
+
+    def _open(self, path: str) -> None:
+        """Opens an array that grows; chunks of its fill value alone are files too, so that a lost file is noticed."""
+        import zarr
+
+        self._arrays[path] = zarr.open_array(self.path / path, mode="r+", config={"write_empty_chunks": True})
 
     def _look(self, group: str, names: Sequence[Any]) -> None:
         """Takes note of what the nodes of a group say of themselves, arrays in the order of `names`, if they are there.
@@ -129,29 +180,50 @@ class Arrays:
             file.parent.relative_to(self.path).as_posix(): file for file in sorted((self.path / group).rglob(ROOT))
         }
         for path in sorted(files, key=lambda path: order.index(path) if path in order else -1):
-            self.metadata[path] = json.loads(files[path].read_text(encoding="utf-8"))
+            with suppress(ValueError):  # a damaged one is not taken for a node: readers' metadata stand in for it
+                self.metadata[path] = json.loads(files[path].read_text(encoding="utf-8"))
 
-    def _restore(self) -> None:
-        """Takes up what is there, and drops what was written after the rows that are kept, or was being made."""
-        import zarr
+    def _restore(self, arrays: Collection[str]) -> None:
+        """Takes up what is there, and drops what was written after the rows that are kept, or was being made.
 
-        for unfinished in [*self.path.rglob("*.partial"), *self.path.rglob(".*")]:
-            if unfinished.is_file():
-                unfinished.unlink()  # of a process that was killed while it wrote
-        known = [*json.loads((self.path / ROOT).read_text(encoding="utf-8"))["consolidated_metadata"]["metadata"]]
+        The root's metadata, which are under a checksum, count for more than those of a node.
+        """
+        check_arrays(self.path, self.rows, arrays)
+        known = read_root(self.path)["consolidated_metadata"]["metadata"]
         for group in self.rows:
-            self._look(group, [path.removeprefix(f"{group}/") for path in known if path.startswith(f"{group}/")])
+            self._look(group, [path.removeprefix(f"{group}/") for path in known if group_of(path) == group])
+        self.metadata |= {path: node for path, node in known.items() if group_of(path) in self.rows}
+        late = [path for path, node in self.metadata.items() if is_array(node) and path not in arrays]
+        self.metadata = {path: node for path, node in self.metadata.items() if path not in late}
+        self.metadata |= {path: node for path, node in known.items() if group_of(path) not in OWN}
         self.publish()
-        for folder in [child for child in self.path.iterdir() if child.is_dir() and child.name != HIDDEN]:
-            if folder.name not in self.rows:
-                shutil.rmtree(folder)
-        for folder in [child for group in self.rows for child in (self.path / group).iterdir() if child.is_dir()]:
-            if not (folder / ROOT).exists():
-                shutil.rmtree(folder)
+        for place in (*late, *(group for group in OWN if group not in self.rows)):
+            _clear(self.path / place)
+        self._drop_unfinished()
         for path, node in self.metadata.items():
-            if "draw" in node.get("dimension_names", ()):
+            if group_of(path) in self.rows:
                 write_text(self.path / path / ROOT, json.dumps(node))
-                self._arrays[path] = zarr.open_array(self.path / path, mode="r+")
+                if is_array(node) and (axis := draw_axis(node)) is not None:
+                    self._drop_chunks(path, node, axis)
+                    self._open(path)
+
+    def _drop_unfinished(self) -> None:
+        """Removes the files of writers that were killed."""
+        folders = [self.path, self.path / HIDDEN]
+        files = [*(file for folder in folders for file in folder.iterdir())]
+        files += [file for group in self.rows for file in (self.path / group).rglob("*")]
+        for file in files:
+            if UNFINISHED.fullmatch(file.name) and file.is_file():
+                file.unlink()
+
+    def _drop_chunks(self, path: str, node: Mapping[str, Any], axis: int) -> None:
+        """Removes the chunks of an array that lie behind its rows."""
+        length, folder = node["chunk_grid"]["configuration"]["chunk_shape"][axis], self.path / path
+        for file in (folder / CHUNKS).rglob("*"):
+            place = file.relative_to(folder / CHUNKS).parts
+            is_chunk = len(place) == len(node["shape"]) and place[axis].isdecimal() and file.is_file()
+            if is_chunk and int(place[axis]) * length >= node["shape"][axis]:
+                file.unlink()
 
 
 def opened(path: Path) -> "xr.DataTree":
@@ -160,6 +232,40 @@ def opened(path: Path) -> "xr.DataTree":
 
     tree = xr.open_datatree(path, engine="zarr", cache=False)
     return tree.load() if tree.nbytes <= LOADED_BYTES else tree
+
+
+def _to_zarr(dataset: "xr.Dataset", path: Path, group: str, encoding: Mapping[str, dict[str, Any]]) -> None:
+    """Writes a dataset as a group whose chunks all end with a checksum; more of some variables' encoding is given."""
+    from zarr.codecs import Crc32cCodec
+    from zarr.errors import ZarrUserWarning
+
+    plain = dataset.drop_encoding()
+    each = {str(name): {"compressors": [Crc32cCodec()], **encoding.get(str(name), {})} for name in dataset.variables}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ZarrUserWarning)  # of the files of others
+        plain.to_zarr(
+            path, group=group, mode="a", encoding=each, consolidated=False, zarr_format=3, write_empty_chunks=True
+        )
+
+
+def _clear(folder: Path) -> None:
+    """Removes what Zarr has written in a folder, and folders that are empty then; any other file is left alone."""
+    for file in sorted(folder.rglob("*"), reverse=True):  # what is in a folder comes before it
+        if file.is_dir() and not file.is_symlink():
+            with suppress(OSError):
+                file.rmdir()
+        elif file.name == ROOT or UNFINISHED.fullmatch(file.name) or _is_chunk(file.relative_to(folder).parts):
+            file.unlink()
+    with suppress(OSError):
+        folder.rmdir()
+
+
+def _is_chunk(parts: Sequence[str]) -> bool:
+    """Whether the path of a file within a group is that of a chunk, such as x/c/0/1."""
+    names = list(parts)
+    while names and names[-1].isdecimal():
+        names.pop()
+    return names[-1:] == [CHUNKS]
 
 
 def _encoding(values: Any) -> dict[str, Any]:
@@ -171,14 +277,15 @@ def _encoding(values: Any) -> dict[str, Any]:
     each = math.prod((shape[0], *shape[2:])) * values.dtype.itemsize
     draws = max(1, min(LONGEST_CHUNK, 2 ** ((CHUNK_BYTES // max(each, 1)).bit_length() - 1)))
     fill = np.nan if np.issubdtype(values.dtype, np.floating) else np.zeros((), values.dtype).item()
-    return {"chunks": (shape[0], draws, *shape[2:]), "fill_value": fill, "compressors": None}
+    return {"chunks": (shape[0], draws, *shape[2:]), "fill_value": fill}
 
 
 def _group(attributes: Mapping[str, Any], members: Mapping[str, Any]) -> dict[str, Any]:
-    """A root group of Zarr's format 3 with what its members say of themselves in it."""
+    """A root group of Zarr's format 3 with what its members say of themselves in it, under a checksum."""
     return {
         "zarr_format": 3,
         "node_type": "group",
         "attributes": dict(attributes),
         "consolidated_metadata": {"kind": "inline", "must_understand": False, "metadata": dict(members)},
+        SEAL: {"must_understand": False, "sha256": seal(members)},
     }

@@ -4,47 +4,74 @@ import hashlib
 import io
 import json
 import warnings
-from collections.abc import Mapping
+import zipfile
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
-from gadabout.driver import Checkpoint, CheckpointError
+from gadabout.driver import Checkpoint, CheckpointError, check_memory
 from gadabout.files import whole_file
+from gadabout.store.manifest import MANIFEST, Manifest
 
 META = "meta"
 KEPT = 2
 """checkpoints that are kept: the last, and one to fall back on"""
+ROOM = 2
+"""times a checkpoint's size that the next ones may have before the manifest is written anew"""
+SEAL_BYTES = 65
+"""in front of an archive: its SHA-256 and a line break"""
+ARCHIVE_COPIES = 2
+"""of an archive that are held while it is read"""
+
+
+class Kept(NamedTuple):
+    """A checkpoint, the draws of each group stored with it, and the arrays that hold them, by their paths."""
+
+    checkpoint: Checkpoint
+    rows: dict[str, int]
+    arrays: list[str]
 
 
 class Checkpoints:
     """The checkpoints of a run in one folder, numbered as they come.
 
     A file begins with the SHA-256 of what follows, an archive of arrays (`numpy.savez`, without pickles) of which one
-    is JSON. What was damaged, cut short or written by another version is not believed.
+    is JSON. What was damaged, cut short or written by another version is not believed, nor is a file larger, or with
+    more draws, than the run's manifest says: it is not read.
     """
 
     def __init__(self, folder: Path):
         self.folder = folder
 
-    def save(self, checkpoint: Checkpoint, rows: Mapping[str, int]) -> None:
-        """Keeps a checkpoint and the number of draws of each group that are stored with it; raises OSError."""
-        plain = {"checkpoint": checkpoint.to_json(), "rows": dict(rows)}
+    def save(self, checkpoint: Checkpoint, rows: Mapping[str, int], arrays: Sequence[str]) -> None:
+        """Keeps a checkpoint, the number of draws of each group stored with it, and the paths of all stored arrays.
+
+        The manifest is told first of a checkpoint larger than those before; raises OSError.
+        """
+        plain = {"checkpoint": checkpoint.to_json(), "rows": dict(rows), "arrays": list(arrays)}
         there = self._files()
         path = self.folder / f"checkpoint-{(_number(there[-1]) if there else 0) + 1:09d}.npz"
-        write_arrays(path, {META: np.frombuffer(json.dumps(plain).encode(), np.uint8), **checkpoint.arrays})
+        content = packed({META: np.frombuffer(json.dumps(plain).encode(), np.uint8), **checkpoint.arrays})
+        manifest = Manifest.read(self.folder / MANIFEST)
+        if len(content) > manifest.checkpoint_bytes:
+            replace(manifest, checkpoint_bytes=ROOM * len(content)).write(self.folder / MANIFEST)
+        _write(path, content)
         for old in there[: 1 - KEPT]:
             old.unlink(missing_ok=True)
 
-    def last(self) -> tuple[Checkpoint, dict[str, int]] | None:
-        """The newest checkpoint that can be believed, with its numbers of draws; None where there never was one.
+    def last(self) -> Kept | None:
+        """The newest checkpoint that can be believed; None where there never was one.
 
         Warns where a newer one is damaged; raises CheckpointError where all of them are.
         """
+        manifest = Manifest.read(self.folder / MANIFEST)
         refused = []
         for path in reversed(self._files()):
             try:
-                found = self._read(path)
+                found = self._read(path, manifest)
             except CheckpointError as error:
                 refused.append(str(error))
                 continue
@@ -55,15 +82,21 @@ class Checkpoints:
             raise CheckpointError(f"{'; '.join(refused)}: the run cannot go on; its draws can still be read")
         return None
 
-    def _read(self, path: Path) -> tuple[Checkpoint, dict[str, int]]:
-        arrays = read_arrays(path)
+    def _read(self, path: Path, manifest: Manifest) -> Kept:
+        arrays = read_arrays(path, manifest.checkpoint_bytes)
         try:
             plain = json.loads(bytes(arrays.pop(META)).decode())
-            return Checkpoint.from_json(plain["checkpoint"], arrays), plain["rows"]
+            checkpoint = Checkpoint.from_json(plain["checkpoint"], arrays)
+            kept = Kept(checkpoint, dict(plain["rows"]), list(plain["arrays"]))
+            too_many = {group: rows for group, rows in kept.rows.items() if not 0 <= rows <= manifest.rows(group)}
         except CheckpointError as error:
             raise CheckpointError(f"{path.name}: {error}") from error
-        except (KeyError, TypeError, ValueError) as error:
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise CheckpointError(f"{path.name} is no checkpoint of this version: {error!r}") from error
+        for group, rows in too_many.items():
+            most = manifest.rows(group)
+            raise CheckpointError(f"{path.name} has {rows:,} draws in {group!r}, the run makes at most {most:,}")
+        return kept
 
     def _files(self) -> list[Path]:
         """The files in the order in which they were written."""
@@ -74,26 +107,44 @@ def _number(path: Path) -> int:
     return int(path.stem.rpartition("-")[2])
 
 
-def write_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
-    """Writes arrays by name under a checksum, whole or not at all; raises OSError."""
+def packed(arrays: Mapping[str, np.ndarray]) -> memoryview:
+    """Arrays by name as an archive."""
     buffer = io.BytesIO()
     np.savez(buffer, allow_pickle=False, **{_key(name): values for name, values in arrays.items()})  # pyright: ignore
-    content = buffer.getbuffer()
+    return buffer.getbuffer()
+
+
+def write_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
+    """Writes arrays by name under a checksum, whole or not at all; raises OSError."""
+    _write(path, packed(arrays))
+
+
+def _write(path: Path, content: memoryview) -> None:
     with whole_file(path) as partial, partial.open("wb") as file:
         file.write(hashlib.sha256(content).hexdigest().encode() + b"\n")
         file.write(content)
 
 
-def read_arrays(path: Path) -> dict[str, np.ndarray]:
-    """What `write_arrays` wrote; raises CheckpointError where it is not what was written."""
+def read_arrays(path: Path, most: int | None = None) -> dict[str, np.ndarray]:
+    """What `write_arrays` wrote; raises CheckpointError where it is not what was written.
+
+    A file with an archive of more than `most` bytes, or one larger than the memory, is not read.
+    """
     try:
+        size = path.stat().st_size - SEAL_BYTES
+        if most is not None and size > most:
+            raise CheckpointError(f"{path.name} has {size:,} bytes, those of the run at most {most:,}: it is damaged")
+        check_memory(ARCHIVE_COPIES, size, f"the {size:,} bytes of {path.name}", "use a machine with more")
         written, _, content = path.read_bytes().partition(b"\n")
     except OSError as error:
         raise CheckpointError(f"{path.name} cannot be read: {error}") from error
     if hashlib.sha256(content).hexdigest().encode() != written:
         raise CheckpointError(f"{path.name} is damaged or cut short: its checksum is another")
-    with np.load(io.BytesIO(content), allow_pickle=False) as archive:
-        return {bytes.fromhex(key).decode(): archive[key] for key in archive.files}
+    try:
+        with np.load(io.BytesIO(content), allow_pickle=False) as archive:
+            return {bytes.fromhex(key).decode(): archive[key] for key in archive.files}
+    except (ValueError, EOFError, zipfile.BadZipFile) as error:
+        raise CheckpointError(f"{path.name} is no archive of arrays: {error}") from error
 
 
 def _key(name: str) -> str:

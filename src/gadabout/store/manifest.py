@@ -14,7 +14,9 @@ from jaxtyping import PyTree
 from gadabout.files import write_text
 from gadabout.layout import BY_NAME, Layout
 
-FORMAT = 1
+FORMAT = 2
+MANIFEST = "run.json"
+SEAL = "sha256"
 
 
 class StoreError(ValueError):
@@ -35,6 +37,8 @@ class Manifest:
         data: `digest` of the data.
         sampler: the call that makes it (`call_of`), None where that has no form in JSON.
         plan: the plan's name, settings and `digest`.
+        prng: JAX's settings on which the numbers of its keys depend, by name.
+        checkpoint_bytes: bytes that a checkpoint has at most; written anew before the first larger one.
     """
 
     versions: dict[str, str]
@@ -46,11 +50,24 @@ class Manifest:
     data: str
     sampler: Any
     plan: dict[str, Any]
+    prng: dict[str, Any]
+    checkpoint_bytes: int = 2**20
     format: int = field(default=FORMAT)
 
     def write(self, path: Path) -> None:
-        """Writes it, whole or not at all."""
-        write_text(path, json.dumps(asdict(self), indent=1))
+        """Writes it under a checksum, whole or not at all."""
+        plain = asdict(self)
+        write_text(path, json.dumps(plain | {SEAL: _checksum(plain)}, indent=1))
+
+    @property
+    def num_chains(self) -> int:
+        """Chains of the run."""
+        return self.settings["num_chains"]
+
+    def rows(self, group: str) -> int:
+        """Draws of each chain that a group holds at most."""
+        warmup = -(-self.settings["num_warmup"] // self.settings["thinning"])
+        return warmup if group.startswith("warmup_") else self.settings["num_draws"]
 
     @staticmethod
     def read(path: Path) -> "Manifest":
@@ -66,7 +83,12 @@ class Manifest:
             raise StoreError(f"{str(path)!r} is damaged: {error}") from error
         found = plain.get("format") if isinstance(plain, dict) else None
         if found != FORMAT:
-            raise StoreError(f"{str(path)!r} has the format {found!r}, this version of gadabout reads {FORMAT}")
+            raise StoreError(
+                f"{str(path)!r} has the format {found!r}, this version of gadabout reads {FORMAT}: use the "
+                "version that made the run; its draws can be read by xarray.open_datatree"
+            )
+        if plain.pop(SEAL, None) != _checksum(plain):
+            raise StoreError(f"{str(path)!r} is damaged, its checksum is another: put a copy of it in its place")
         try:
             return Manifest(**plain)
         except TypeError as error:
@@ -119,6 +141,11 @@ def _untagged(tree: Any) -> Any:
     if kind == "dict":
         return {key: _untagged(part) for key, part in parts.items()}
     return {"list": list, "tuple": tuple}[kind](_untagged(part) for part in parts)
+
+
+def _checksum(plain: dict[str, Any]) -> str:
+    """SHA-256 of a document in JSON."""
+    return hashlib.sha256(json.dumps(plain, sort_keys=True).encode()).hexdigest()
 
 
 def digest(tree: PyTree) -> str:

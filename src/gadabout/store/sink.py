@@ -2,6 +2,7 @@
 
 import errno
 import json
+import math
 import os
 import shutil
 import time
@@ -18,12 +19,14 @@ from gadabout.driver import AbstractSink, Checkpoint, Progress
 from gadabout.files import write_text
 from gadabout.store.arrays import HIDDEN, Arrays, opened
 from gadabout.store.checkpoints import Checkpoints, read_arrays, write_arrays
-from gadabout.store.manifest import StoreError
+from gadabout.store.manifest import Manifest, StoreError
 
 if TYPE_CHECKING:
     import xarray as xr
 
 START, LOCK, STATUS = "start.npz", "lock", "status.json"
+START_BYTES = 4_096
+"""of names and headers in the file of starts, at most"""
 PENDING_BYTES = 64 * 2**20
 """records that wait in memory for the next checkpoint, at most"""
 SHARE_OF_TIME = 0.1
@@ -40,7 +43,7 @@ class ZarrSink(AbstractSink):
         dims, coords: of the variables, as `sample` takes them.
 
     Raises:
-        StoreError: where another run writes in it.
+        StoreError: where another run writes in it, or draws are missing or damaged.
         CheckpointError: where no checkpoint can be believed.
     """
 
@@ -55,11 +58,12 @@ class ZarrSink(AbstractSink):
         except filelock.Timeout as error:
             raise StoreError(f"{str(path)!r} is being written by another run; wait for it, or stop it") from error
         try:
-            self.last, rows = self.checkpoints.last() or (None, {})
-            self.arrays = Arrays(path, dims, coords, rows)
+            self.last, rows, arrays = self.checkpoints.last() or (None, {}, [])
+            self.arrays = Arrays(path, dims, coords, rows, arrays)
         except BaseException:
             self.close()
             raise
+        self._iterations = 0 if self.last is None else self.last.account.iterations
         self.failed = False
         """whether something could not be written"""
         self.tell: Callable[[str], object] = lambda text: None
@@ -77,11 +81,12 @@ class ZarrSink(AbstractSink):
 
     @property
     def empty(self) -> bool:
-        """Whether no draw was written."""
-        return not self.arrays.rows
+        """Whether no draw was written, and no checkpoint of an iteration."""
+        return not self.arrays.rows and not self._iterations
 
-    def started(self, positions, log_densities):
-        write_arrays(self.hidden / START, {"positions": positions, "log_densities": log_densities})
+    def started(self, positions, log_densities, gradients):
+        found = {"positions": positions, "log_densities": log_densities}
+        write_arrays(self.hidden / START, found if gradients is None else found | {"gradients": gradients})
 
     def reserve(self, disk, memory):
         free = shutil.disk_usage(self.path).free
@@ -110,7 +115,8 @@ class ZarrSink(AbstractSink):
     def commit(self, checkpoint):
         began = time.perf_counter()
         self.flush()
-        self.checkpoints.save(checkpoint, self.arrays.rows)
+        self.checkpoints.save(checkpoint, self.arrays.rows, self.arrays.kept)
+        self._iterations = checkpoint.account.iterations
         self.arrays.publish()
         self._note_progress()
         self._committed = time.perf_counter()
@@ -123,6 +129,7 @@ class ZarrSink(AbstractSink):
             for group, rows in waiting.items():
                 for merged in _merged(rows):
                     self.arrays.write(group, merged)
+            self.arrays.check()
         except OSError:
             self.failed = True
             raise
@@ -157,13 +164,14 @@ class ZarrSink(AbstractSink):
         self._lock.release()
 
 
-def start_of(path: Path) -> dict[str, np.ndarray] | None:
+def start_of(path: Path, manifest: Manifest) -> dict[str, np.ndarray] | None:
     """Where the chains of a stored run have started (see `AbstractSink.started`); None where it did not get so far.
 
-    Raises CheckpointError for a damaged file.
+    Raises CheckpointError for a damaged file, or one that is too large for the run.
     """
-    file = path / HIDDEN / START
-    return read_arrays(file) if file.exists() else None
+    file, n = path / HIDDEN / START, sum(math.prod(shape) for shape in manifest.layout["shapes"])
+    numbers = manifest.num_chains * (2 * n + 1)
+    return read_arrays(file, numbers * np.dtype(np.float64).itemsize + START_BYTES) if file.exists() else None
 
 
 class FollowedSink(AbstractSink):
@@ -178,7 +186,7 @@ class FollowedSink(AbstractSink):
     def last(self) -> Checkpoint | None:
         """The store's last checkpoint; asked before the run goes on."""
         found = Checkpoints(self.hidden).last()
-        return None if found is None else found[0]
+        return None if found is None else found.checkpoint
 
     def append(self, group, rows):
         pass

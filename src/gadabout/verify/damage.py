@@ -1,4 +1,4 @@
-"""Checkpoints that are cut short, changed or foreign are not believed, and a full disk loses nothing."""
+"""Checkpoints and draws that are cut short, changed or foreign are not believed, and a full disk loses nothing."""
 
 import json
 import os
@@ -17,8 +17,9 @@ import numpy as np
 
 from gadabout.algorithms import gad_mala
 from gadabout.api import RunStopped, resume, sample
+from gadabout.api.status import status_of
 from gadabout.driver import CheckpointError
-from gadabout.store import ZarrSink
+from gadabout.store import StoreError, ZarrSink
 from gadabout.store.checkpoints import read_arrays, write_arrays
 from gadabout.verify.frame import Figure, Found, Item, Kept
 from gadabout.verify.same_bits import in_chunks
@@ -134,6 +135,62 @@ def _damaged(count: int) -> dict[str, list[str]]:
     return wrong
 
 
+def damages_of_chunks(count: int) -> Iterator[tuple[str, Callable[[Path], None]]]:
+    """Ways to damage the draws of a store, by what they do: flipped bits, files cut short, and files deleted."""
+    random = np.random.default_rng(20200312)
+    for kind in ("flipped", "cut", "deleted"):
+        for which, share in random.uniform(size=(count, 2)):
+
+            def damage(path, kind=kind, which=which, share=share):
+                files = sorted(file for file in path.glob("*/*/c/**/*") if file.is_file())
+                file = files[int(which * len(files))]
+                content, at = file.read_bytes(), int(share * file.stat().st_size)
+                after = bytes([content[at] ^ 1]) + content[at + 1 :] if kind == "flipped" else b""
+                file.unlink()
+                if kind != "deleted":
+                    file.write_bytes(content[:at] + after)
+
+            yield f"{kind} at {which:.1%}, {share:.1%}", damage
+
+
+def _damaged_draws(count: int) -> list[str]:
+    """Damages to draws that `resume` or `status` passed over."""
+    passed = []
+    with tempfile.TemporaryDirectory(prefix="gadabout-draws-") as name:
+        folder = Path(name)
+        killed(folder / "run.zarr")
+        for what, damage in damages_of_chunks(count):
+            path = folder / "copy.zarr"
+            shutil.copytree(folder / "run.zarr", path)
+            damage(path)
+            for reader in (go_on, status_of):
+                try:
+                    reader(path)
+                    passed.append(f"{what} ({reader.__name__})")
+                except StoreError as error:
+                    if "put a copy of the store in its place" not in str(error):
+                        passed.append(f"{what}: {error}")
+            shutil.rmtree(path)
+    return passed
+
+
+FOREIGN = ("notes.txt", ".git/config", ".hidden", "posterior/notes.txt", "posterior/x/c/read.me", ".gadabout/why.md")
+"""files of others in the folder of a store"""
+
+
+def _foreign_files() -> list[str]:
+    """Files of others that a run which went on has removed or changed; and itself, if its draws are others."""
+    with tempfile.TemporaryDirectory(prefix="gadabout-foreign-") as name:
+        path = Path(name) / "run.zarr"
+        killed(path)
+        for file in FOREIGN:
+            (path / file).parent.mkdir(parents=True, exist_ok=True)
+            (path / file).write_text(file, encoding="utf-8")
+        wrong = [] if np.array_equal(go_on(path), start()) else ["draws"]
+        there = lambda file: (path / file).is_file() and (path / file).read_text(encoding="utf-8") == file
+        return wrong + [file for file in FOREIGN if not there(file)]
+
+
 def _full_disk(count: int) -> list[str]:
     """Runs on disks of some sizes, each of which fills up, and that lost something."""
     expected, wrong = start(), []
@@ -164,25 +221,34 @@ def _found(full: bool, kept: Kept) -> Found:
     count, disks = (20, 20) if full else (2, 2)
     wrong = kept("damage", {"count": count, "call": CALL}, lambda: _damaged(count))
     lost = kept("full-disk", {"count": disks, "call": CALL}, lambda: _full_disk(disks))
-    ways = len(damages(count))
+    passed = kept("draws", {"count": count, "call": CALL}, lambda: _damaged_draws(count))
+    removed = kept("foreign", {"files": FOREIGN, "call": CALL}, _foreign_files)
+    ways, readings = len(damages(count)), 2 * len(list(damages_of_chunks(count)))
     right = lambda bad, of: f"{of - len(bad)} of {of}"
     figures = [
         Figure("the newest is damaged: the one before is used, to the same bits", right(wrong["one"], ways), "all",
                not wrong["one"], "; ".join(wrong["one"])),
         Figure("both are damaged: refused in one line", right(wrong["both"], ways), "all", not wrong["both"],
                "; ".join(wrong["both"])),
+        Figure("draws flipped, cut short or deleted: `resume` and `status` refuse", right(passed, readings), "all",
+               not passed, "; ".join(passed)),
+        Figure("files of others in the folder: left alone", right(removed, len(FOREIGN)), "all", not removed,
+               "; ".join(removed)),
         Figure("the disk fills up: draws kept, and the run goes on to the same bits", right(lost, disks), "all",
                not lost, "; ".join(lost)),
     ]  # fmt: skip
     refused, fallen = figures[1].value, figures[0].value
     return Found(
-        figures, f"damaged checkpoints: {fallen} passed over, {refused} refused; full disks: {figures[2].value}"
+        figures,
+        f"damaged checkpoints: {fallen} passed over, {refused} refused; damaged draws: {figures[2].value} refused; "
+        f"full disks: {figures[-1].value}",
     )
 
 
 DAMAGE = Item(
     "damage",
-    "Damaged checkpoints, and disks that fill up",
-    "a run that goes on from half a checkpoint, or from another version's; draws lost where they cannot be written",
+    "Damaged checkpoints and draws, and disks that fill up",
+    "a run that goes on from half a checkpoint, or from another version's; draws that are not those that were made; "
+    "draws lost where they cannot be written; files of others removed",
     _found,
 )

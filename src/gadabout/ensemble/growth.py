@@ -1,0 +1,153 @@
+r"""Whether log π can be that of a proper posterior: how it goes on along rays, at distances that grow by decades.
+
+Along a ray from the typical set a proper density falls faster than 1/t, hence log π by more than log 10 a decade in the
+end. Where log π rises decade after decade, as where −log π was returned, it grows without bound. Only rays that no
+chain can hit by chance, such as the axis of a cusp, are otherwise.
+"""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from gadabout.target import LogDensityError
+
+if TYPE_CHECKING:
+    from gadabout.density.base import AbstractDensity
+
+FARTHEST = 1e100
+"""the distance at which a ray ends"""
+FEWEST = 12
+"""decades in a row, at the end of a ray, that say how log π goes on"""
+NEAREST = 2
+"""decades of the unit that are left aside, within which a chain may stand outside of the typical set"""
+FALL = 0.9 * np.log(10)
+"""nats a decade that a proper density falls by, at the least"""
+RELEVANT, REACHED = 150.0, 50.0
+"""nats by which log π may fall along a ray that is still followed, and is refused where that is flat"""
+NO_VARIANCE, ROUNDING = 0.5, 1e-3
+"""the tail index from which on there is no variance, and by how much rounding may have made it smaller"""
+POWER = (4, 7, 10)
+"""decades between which log π has to fall alike to fall as a power"""
+MOST_COORDINATES = 300
+"""beyond which rays along all axes take too many values"""
+MOST_NAMED = 3
+
+
+class Improper(LogDensityError):
+    """The log density rises, or does not fall, for as far as numbers reach."""
+
+
+def refuse_growth(density: "AbstractDensity", start: np.ndarray, direction: np.ndarray, names: Sequence[str]) -> None:
+    """Raises Improper where log π rises without end from start (n,) in a direction (n,)."""
+    size = np.max(np.abs(direction))
+    if not (np.isfinite(size) and size > 0):
+        return
+    unit = direction / size
+    if grows(along(density, start, unit[None]))[0]:
+        raise Improper(_growth(unit, names))
+
+
+def tail_indices(
+    density: "AbstractDensity", positions: np.ndarray, value: np.ndarray, widths: np.ndarray, names: Sequence[str]
+) -> dict[str, float]:
+    """The indices k ≥ 1/2 of tails so heavy that there is no variance, by coordinate, seen from positions (chains, n).
+
+    Along a coordinate's axis log π falls by 1 + 1/k for each unit of log |x|, where all others stand still; along a ray
+    in general position by n + 1/k.
+
+    Args:
+        density: log π.
+        positions: in the typical set, (chains, n).
+        value: log π there, (chains,).
+        widths: the scale of each coordinate there, (n,).
+        names: of coordinates.
+
+    Raises Improper where log π rises, or falls too little for a proper posterior, along the axis of a coordinate.
+    """
+    n, best = len(widths), int(np.argmax(np.fmax(value, -np.inf)))
+    if n > MOST_COORDINATES or not (np.isfinite(widths).all() and np.all(widths > 0)):
+        return {}
+    x, general = positions[best], positions[:2] - positions.mean(0)
+    units = np.concatenate([np.diag(widths), np.diag(-widths), general, -general])
+    dims = np.repeat([1, n], [2 * n, len(units) - 2 * n])
+    far = density.value(x + 10.0**FEWEST * units)
+    followed = np.flatnonzero((far >= value[best] - RELEVANT - 30 * dims) & np.any(units != 0, 1))
+    if not len(followed):
+        return {}
+    values, axes = along(density, x, units[followed]), followed[followed < 2 * n]
+    _refuse_improper(values[: len(axes)], units[axes], value[best], names)
+    found: dict[str, float] = {}
+    for k, ray in zip(_indices(values, dims[followed]), followed, strict=True):
+        if k >= NO_VARIANCE:
+            concerned = [int(ray) % n] if ray < 2 * n else range(n)
+            found |= {_name(i, names): max(float(k), found.get(_name(i, names), 0.0)) for i in concerned}
+    return found
+
+
+def _refuse_improper(values: np.ndarray, units: np.ndarray, here: float, names: Sequence[str]) -> None:
+    """Raises Improper by log π along the axes of coordinates, (rays, decades), and where the rays begin."""
+    if not len(values):
+        return
+    if (rising := grows(values)).any():
+        raise Improper(_growth(units[np.argmax(rising)], names))
+    if (flat := too_flat(values) & (values[:, FEWEST] >= here - REACHED)).any():
+        where = _list(np.unique(np.argmax(np.abs(units[flat]), 1)).tolist(), names)
+        raise Improper(
+            f"the log density does not fall along {where}, at whatever distance: the posterior is not proper; give "
+            "each variable a proper prior, or leave out what the log density does not depend on"
+        )
+
+
+def _indices(values: np.ndarray, dims: np.ndarray) -> np.ndarray:
+    """k of rays (rays, decades) on which log π falls as a power, else 0, in so many dimensions (rays,)."""
+    near, middle, end = (values[:, decade - NEAREST] for decade in POWER)
+    falls = (middle - end) / ((POWER[2] - POWER[1]) * np.log(10))
+    before = (near - middle) / ((POWER[1] - POWER[0]) * np.log(10))
+    is_power = np.abs(falls - before) < 0.01 * np.abs(falls)
+    return np.where(is_power & (falls > dims), 1 / np.where(falls > dims, falls - dims, 1), 0.0) * (1 + ROUNDING)
+
+
+def along(density: "AbstractDensity", x: np.ndarray, units: np.ndarray) -> np.ndarray:
+    """log π at x + 10ᵏ units for k = NEAREST, NEAREST + 1, …, as far as numbers reach, of shape (rays, decades)."""
+    largest = np.max(np.abs(units))
+    decades = NEAREST + np.arange(max(int(np.log10(FARTHEST / largest)) - NEAREST, FEWEST + 1))
+    rows = x + 10.0 ** decades[None, :, None] * units[:, None]
+    return density.value(rows.reshape(-1, len(x))).reshape(len(units), -1)
+
+
+def grows(values: np.ndarray) -> np.ndarray:
+    """Whether log π rises in each of the last decades of rays (rays, decades), to infinity or as far as it is known."""
+    rises = (np.diff(values) > 0) | ((values[:, 1:] == np.inf) & (values[:, :-1] == np.inf))
+    return _at_the_end(rises, values)
+
+
+def too_flat(values: np.ndarray) -> np.ndarray:
+    """Whether log π falls by less in each of the last decades of rays than a proper density does."""
+    return _at_the_end(np.diff(values) > -FALL, values)
+
+
+def _at_the_end(holds: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """Whether a thing holds in the last `FEWEST` decades of which log π is known, or from then on where all are."""
+    known = np.cumprod(~np.isnan(values), 1).astype(bool)
+    since = np.where(known[:, 1:] & ~holds, np.arange(holds.shape[1])[None] + 1, 0).max(1)
+    return known.sum(1) - 1 - since >= FEWEST
+
+
+def _growth(direction: np.ndarray, names: Sequence[str]) -> str:
+    shares = np.abs(direction) / np.max(np.abs(direction))
+    largest = [int(i) for i in np.argsort(-shares, kind="stable") if shares[i] > 0.1]
+    return (
+        f"the log density grows without bound along {_list(largest, names)}; is the sign right (logdensity returns log "
+        "π, not −log π), and is the posterior proper?"
+    )
+
+
+def _list(numbers: Sequence[int], names: Sequence[str]) -> str:
+    """The first of some coordinates by name, and whether there are more."""
+    told = [_name(i, names) for i in numbers[:MOST_NAMED]]
+    return ", ".join(told) + (f" and {len(numbers) - MOST_NAMED} more" if len(numbers) > MOST_NAMED else "")
+
+
+def _name(i: int, names: Sequence[str]) -> str:
+    return names[i] if i < len(names) else f"coordinate {i}"
