@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from gadabout.experiments.table import markdown
+from gadabout.lab.paper.table import markdown
 
 PAGE = Path(__file__).with_name("results.md")
 

@@ -12,7 +12,7 @@ import matplotlib.pyplot
 import pytest
 
 import gadabout as gad
-from gadabout.api.troubles import BOUNDS, COUNTED
+from gadabout.findings.run import BOUNDS, COUNTED
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGES = sorted(page for page in DOCS.rglob("*.md") if "{code-cell}" in page.read_text())

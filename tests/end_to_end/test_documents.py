@@ -1,9 +1,10 @@
-"""Every example of the README and of CONTRIBUTING runs."""
+"""Every example of the README and of CONTRIBUTING runs, and the own loop of its guide."""
 
 import re
 import shlex
 from pathlib import Path
 
+import jax
 import jax.numpy as jnp
 import pytest
 
@@ -27,7 +28,20 @@ def test_python_examples_of_the_readme(capsys, monkeypatch, tmp_path):
     assert "r_hat" in capsys.readouterr().out
     scales = jnp.exp(namespace["tree"]["learned"]["proposal.log_scale"].values)
     assert 5 < scales[1] / scales[0] < 20
+
+
+def test_the_readme_has_130_lines_at_most():
+    assert len((ROOT / "README.md").read_text().splitlines()) <= 130
+
+
+def test_the_own_loop_of_the_guide():
+    """It runs on the imports of its page alone."""
+    cells = blocks("docs/guides/own_proposal.md", r"\{code-cell\} ipython3")
+    namespace: dict = {"__name__": "guide", "jax": jax, "jnp": jnp, "gad": gad}
+    exec(compile(next(cell for cell in cells if "sampler.step" in cell), "own_proposal.md", "exec"), namespace)
+    assert namespace["positions"].shape == (1_000, 4, 3)
     assert namespace["acceptance"].shape == (1_000, 4)
+    assert (namespace["positions"].std(0) > 0.3).all()
 
 
 def test_the_users_own_proposal_has_fifteen_lines_at_most():

@@ -1,6 +1,6 @@
 """With θ frozen, a sampler leaves the target's law unchanged.
 
-Chains start from exact draws and make 20 iterations (`gadabout.verify.invariance`, which does the same for defaults and
+Chains start from exact draws and make 20 iterations (`lab.verify.invariance`, which does the same for defaults and
 after warm-ups). Threshold 4.75 on ten moments of some 50 samplers and moves: a false alarm in 60 · 10 · 2·10⁻⁶ = 1 in
 800 suites. With 100,000 chains a moment that drifts by 2 % of its change's standard deviation is found with a chance of
 95 % (4.75 + 1.65 = 6.4 standard errors of 0.32 %).
@@ -19,11 +19,11 @@ from gadabout.ensemble.choose import Move
 from gadabout.ensemble.coordinates import Coordinates, Noncentring, log_det, packed
 from gadabout.ensemble.handover import Handover
 from gadabout.ensemble.mixture import Mixture
+from gadabout.lab.verify import plants
+from gadabout.lab.verify.exact import FUNNEL, SKEW, Exact
+from gadabout.lab.verify.invariance import drift, drift_of_move
+from gadabout.lab.verify.samplers import frozen
 from gadabout.proposals import Hamiltonian, Langevin, RandomWalk
-from gadabout.verify import plants
-from gadabout.verify.exact import FUNNEL, SKEW, Exact
-from gadabout.verify.invariance import drift, drift_of_move
-from gadabout.verify.samplers import frozen
 from tests.laws import law_target
 from tests.laws.registry import SAMPLERS, Shrinking, entry, every
 

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import gadabout as gad
-from gadabout.api.troubles import FEWEST_STARTS
 from gadabout.ensemble import made, modes, stages
 from gadabout.ensemble.modes import discarded_chains, replacements
+from gadabout.findings.run import FEWEST_STARTS
 
 MASS = 0.25
 

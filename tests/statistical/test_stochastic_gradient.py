@@ -18,9 +18,9 @@ from jax.tree_util import Partial
 
 import gadabout as gad
 from gadabout.adaptations import NoAdaptation
-from gadabout.benchmarks import stochastic_gradient as benchmark
-from gadabout.benchmarks.stochastic_gradient import BATCH, ROWS, gaussian_log_likelihood, log_prior, regression
 from gadabout.kernels import LangevinDynamics, NoseHooverThermostat, StochasticHamiltonian
+from gadabout.lab.peers import stochastic_gradient as benchmark
+from gadabout.lab.peers.stochastic_gradient import BATCH, ROWS, gaussian_log_likelihood, log_prior, regression
 
 pytestmark = pytest.mark.filterwarnings("ignore:step_size. Σ ε_t² < ∞ is violated")  # steps are constant on purpose
 

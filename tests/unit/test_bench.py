@@ -7,8 +7,8 @@ import pytest
 from typer.testing import CliRunner
 
 from gadabout.algorithms import RECIPES
-from gadabout.benchmarks import processes, samplers
 from gadabout.cli.app import app
+from gadabout.lab.peers import processes, samplers
 
 
 def test_samplers_side_by_side(tmp_path, monkeypatch):

@@ -7,8 +7,8 @@ import jax.numpy as jnp
 import pytest
 from typer.testing import CliRunner
 
-from gadabout.benchmarks import costs
 from gadabout.cli.app import app
+from gadabout.lab.peers import costs
 from gadabout.target import Target
 
 

@@ -5,8 +5,8 @@ import json
 import pytest
 from typer.testing import CliRunner
 
-from gadabout.benchmarks import objectives
 from gadabout.cli.app import app
+from gadabout.lab.peers import objectives
 
 
 def test_rows_are_made_once_and_shown(tmp_path, monkeypatch):

@@ -12,10 +12,10 @@ import pytest
 from typer.testing import CliRunner
 
 from gadabout import targets
-from gadabout.benchmarks import peer_cold, peer_picture, peer_samplers, peers, stan
 from gadabout.cli import bench_peers
 from gadabout.cli.app import app
 from gadabout.driver import programs
+from gadabout.lab.peers import peer_cold, peer_picture, peer_samplers, peers, stan
 from gadabout.model import Model
 from gadabout.targets import wild
 
@@ -144,8 +144,8 @@ def test_chains_are_tuned_and_the_best_two_others_run_again(monkeypatch, tmp_pat
 
     costs = {"gadabout": 0.01, "a": 0.02, "b": 0.03, "c": 0.04}
     monkeypatch.setattr(peers, "PEERS", {peer: prepare(peer, cost) for peer, cost in costs.items()})
-    kept = tmp_path / "rows.jsonl"
-    found = {each["peer"]: each for each in peers.compare("correlated-2d", list(costs), 2, kept=kept)}
+    file = tmp_path / "rows.jsonl"
+    found = {each["peer"]: each for each in peers.compare("correlated-2d", list(costs), 2, file=file)}
     assert {peer: each["repeats"] for peer, each in found.items()} == {"gadabout": 2, "a": 2, "b": 2, "c": 0}
     for each in found.values():
         assert each["chains"] == 64
@@ -155,12 +155,14 @@ def test_chains_are_tuned_and_the_best_two_others_run_again(monkeypatch, tmp_pat
     assert [peer for peer, *_, seed in made if seed == 1] == ["gadabout", "a", "b"]
 
     count = len(made)
-    again = {each["peer"]: each for each in peers.compare("correlated-2d", list(costs), 3, kept=kept)}
+    again = {each["peer"]: each for each in peers.compare("correlated-2d", list(costs), 3, file=file)}
     assert [(peer, seed) for peer, *_, seed in made[count:]] == [("gadabout", 3), ("a", 3), ("b", 3)]
     assert again["c"]["runs"] == found["c"]["runs"]
     assert peer_picture.draw(list(again.values()), tmp_path / "peers.svg").stat().st_size > 0
 
-    plain = peers.compare("correlated-2d", list(costs), 1, draws=30)
+    cold = {"target": "correlated-2d", "peer": "a", "chains": 4, "draws": 30, "seed": 1, "start": "process"}
+    file.write_text(json.dumps(cold | {"empty_seconds": 9.0, "warm_seconds": 3.0, "q": 1_000.0}) + "\n")
+    plain = peers.compare("correlated-2d", list(costs), 1, draws=30, file=file)
     assert [(each["chains"], each["draws"], each["repeats"]) for each in plain] == [(4, 30, 1)] * 4
 
 
@@ -234,34 +236,34 @@ def test_side_by_side(tmp_path):
     """Two programs on a small target, and their rows."""
     names = ["--peer", "gadabout", "--peer", "blackjax"]
     arguments = ["bench", "peers", "correlated-2d", *names, "--chains", "8", "--draws", "100", "--repeats", "2"]
-    kept = tmp_path / "rows.jsonl"
-    result = CliRunner().invoke(app, [*arguments, "--json", str(kept)])
+    file = tmp_path / "rows.jsonl"
+    result = CliRunner().invoke(app, [*arguments, "--json", str(file)])
     assert result.exit_code == 0, result.output
     assert "geometric mean (targets: 1)" in result.output
-    runs = [json.loads(line) for line in kept.read_text().splitlines()]
+    runs = [json.loads(line) for line in file.read_text().splitlines()]
     assert [(run["peer"], run["seed"]) for run in runs] == [(p, s) for s in (1, 2) for p in ("gadabout", "blackjax")]
     assert all((run["chains"], run["draws"]) == (8, 100) for run in runs)
     assert len({run["q"] for run in runs}) == 4
-    assert CliRunner().invoke(app, [*arguments, "--json", str(kept)]).output == result.output
-    assert len(kept.read_text().splitlines()) == 4
+    assert CliRunner().invoke(app, [*arguments, "--json", str(file)]).output == result.output
+    assert len(file.read_text().splitlines()) == 4
 
 
 def test_a_failure_leaves_the_rows_before_it(tmp_path):
-    kept = tmp_path / "rows.jsonl"
+    file = tmp_path / "rows.jsonl"
     names = ["correlated-2d", "nowhere", "--peer", "blackjax", "--draws", "20", "--repeats", "1"]
-    result = CliRunner().invoke(app, ["bench", "peers", *names, "--json", str(kept)])
+    result = CliRunner().invoke(app, ["bench", "peers", *names, "--json", str(file)])
     assert result.exit_code == 2
     assert "nowhere" in result.stderr
-    assert [json.loads(line)["target"] for line in kept.read_text().splitlines()] == ["correlated-2d"]
+    assert [json.loads(line)["target"] for line in file.read_text().splitlines()] == ["correlated-2d"]
 
 
 def test_a_file_of_something_else_is_refused(tmp_path):
-    kept = tmp_path / "rows.jsonl"
-    kept.write_text('{"target": "a"}\n[1, 2]\n')
-    result = CliRunner().invoke(app, ["bench", "peers", "correlated-2d", "--json", str(kept)])
+    file = tmp_path / "rows.jsonl"
+    file.write_text('{"target": "a"}\n[1, 2]\n')
+    result = CliRunner().invoke(app, ["bench", "peers", "correlated-2d", "--json", str(file)])
     assert result.exit_code == 2
     assert "line 2 of" in result.stderr
-    assert kept.read_text() == '{"target": "a"}\n[1, 2]\n'
+    assert file.read_text() == '{"target": "a"}\n[1, 2]\n'
 
 
 @pytest.mark.parametrize(
@@ -325,14 +327,14 @@ def test_a_process_of_its_own(tmp_path):
 
 def test_cold_rows(monkeypatch, tmp_path):
     """Processes in place of which numbers stand: repeats, two caches, and one peer that would need too many draws."""
-    seconds, kept = iter([9.0, 2.0, 7.0, 4.0]), tmp_path / "rows.jsonl"
+    seconds, file = iter([9.0, 2.0, 7.0, 4.0]), tmp_path / "rows.jsonl"
     monkeypatch.setattr(peer_cold, "_process", lambda asked, programs: {"seconds": next(seconds), "q": 1_000.0})
     rows = [{"target": "t", "peer": name, "chains": 4, "draws": 100, "q": q} for name, q in (("a", 0.0), ("b", 50.0))]
-    slow, never = peer_cold.cold(rows, 2, kept=kept)
+    slow, never = peer_cold.cold(rows, 2, file=file)
     assert (slow["peer"], slow["draws"], slow["q"]) == ("b", 2_400, 1_000)
     assert (slow["empty_seconds"], slow["empty_seconds_range"]) == (8, [7, 9])
     assert (slow["warm_seconds"], slow["warm_seconds_range"]) == (3, [2, 4])
-    assert peer_cold.cold(rows, 2, kept=kept) == [slow, never]  # no process is started
+    assert peer_cold.cold(rows, 2, file=file) == [slow, never]  # no process is started
     assert never["draws"] is never["q"] is never["warm_seconds"] is None
     assert bench_peers._cold_cells(never)[1] == "too many"
 

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from gadabout.benchmarks import wait
 from gadabout.cli.bench import bench
 from gadabout.files import PACKAGE
+from gadabout.lab.peers import wait
 
 
 class Runner:

@@ -7,10 +7,10 @@ import pytest
 import xarray as xr
 from typer.testing import CliRunner
 
-from gadabout.benchmarks import wild as measured
-from gadabout.benchmarks.truth import of_independent
 from gadabout.cli.app import app
 from gadabout.findings import MOST_NAMED
+from gadabout.lab.peers import wild as measured
+from gadabout.lab.peers.truth import of_independent
 from gadabout.targets import sets
 
 RNG = np.random.default_rng(0)

@@ -3,8 +3,8 @@ import pytest
 import xarray as xr
 
 import gadabout as gad
-from gadabout.api.divergences import cut_short, with_variables
 from gadabout.findings import Finding
+from gadabout.findings.divergences import cut_short, with_variables
 
 
 def test_a_finding_on_divergences_names_the_coordinates_that_they_have_to_do_with():

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import gadabout as gad
-from gadabout.api.energies import bfmi, slow_energies
+from gadabout.findings.energies import bfmi, slow_energies
 
 
 def sampled(sampler, log_density=lambda x: -0.5 * jnp.sum(x**2), n=5, **settings):

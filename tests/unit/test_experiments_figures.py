@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from gadabout import plotting
-from gadabout.experiments import likeness, traces
-from gadabout.experiments.repeats import Repeat
+from gadabout.lab.paper import likeness, traces
+from gadabout.lab.paper.repeats import Repeat
 
 TRUTH = np.array([[2.0, 0.5], [0.5, 1.0]])
 

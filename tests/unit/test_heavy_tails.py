@@ -8,8 +8,8 @@ import pytest
 import xarray as xr
 
 import gadabout as gad
-from gadabout.api.heavy_tails import heavy_tails, index_of
-from gadabout.api.verdict import judge
+from gadabout.findings.draws import judge
+from gadabout.findings.heavy_tails import heavy_tails, index_of
 
 REPEATS = 40
 

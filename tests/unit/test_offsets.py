@@ -7,8 +7,8 @@ import pytest
 import xarray as xr
 
 import gadabout as gad
-from gadabout.api.offsets import far_from_zero
-from gadabout.api.verdict import judge
+from gadabout.findings.draws import judge
+from gadabout.findings.offsets import far_from_zero
 
 
 def reported(draws):

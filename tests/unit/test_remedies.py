@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import gadabout as gad
-from gadabout.api import troubles
 from gadabout.driver import Completed
 from gadabout.ensemble.choose import Move
+from gadabout.findings import run
 
 COMPILED = {"recipe": ({}, True), "recipe, per chain": ({}, False)}
 DREW = COMPILED | {str(move): ({"move": str(move), "modes": [0, 1]}, True) for move in Move}
@@ -22,9 +22,9 @@ def advice(choice, pooled):
     stats = {"acceptance_rate": rates, "accepted": rates > 0, "diverging": wrong, "nonfinite": wrong}
     stats |= {"discontinuous": wrong, "lp": np.full(shape, -1e9, np.float32)}
     learned = {"target_acceptance": np.array([0.99])}
-    found = troubles.found_in_run(Completed(), None, 200, stats, learned, choice=choice, pooled=pooled)
+    found = run.found_in_run(Completed(), None, 200, stats, learned, choice=choice, pooled=pooled)
     evidence = choice | {"settled": False, "modes_seen_once": 0.5}
-    found += troubles.few_starts(1, 4) + troubles.unsettled(evidence) + troubles.unseen_modes(evidence, ["x"])
+    found += run.few_starts(1, 4) + run.unsettled(evidence) + run.unseen_modes(evidence, ["x"])
     kinds = {finding.kind for finding in found}
     assert {"lagging", "frozen", "diverging", "nonfinite", "coarse", "acceptance", "starts"} <= kinds
     return [finding.problem + ": " + finding.remedy for finding in found]
@@ -58,6 +58,6 @@ def test_each_has_a_remedy_for_chains_that_lag():
     ],
 )
 def test_the_remedies_of_old_are_found(monkeypatch, name, bug, drew):
-    monkeypatch.setattr(troubles, name, bug)
+    monkeypatch.setattr(run, name, bug)
     with pytest.raises(AssertionError):
         test_no_remedy_is_what_drew_or_cannot_be_followed(drew)

@@ -9,10 +9,10 @@ from typer.testing import CliRunner
 
 from gadabout.algorithms import hmc, rwm
 from gadabout.cli.app import app
-from gadabout.experiments import EXPERIMENTS, Session, Watcher, catalogue, session
-from gadabout.experiments.methods import Method, methods
-from gadabout.experiments.published import PAPER, SLIDES
-from gadabout.experiments.table import markdown, table
+from gadabout.lab.paper import EXPERIMENTS, Session, Watcher, catalogue, session
+from gadabout.lab.paper.methods import Method, methods
+from gadabout.lab.paper.published import PAPER, SLIDES
+from gadabout.lab.paper.table import markdown, table
 
 ALONE = Method("RWM", rwm, num_warmup=60, num_draws=80)
 TOGETHER = Method("HMC-5", lambda: hmc(5), num_warmup=60, num_draws=80, together=True)
@@ -92,6 +92,36 @@ def test_repeats_of_other_settings_are_made_anew(tmp_path, small, monkeypatch):
     assert again.units == [f"correlated-2d · RWM · repeat {i}" for i in (1, 2, 3, 4)]
 
 
+def test_settings_of_before_find_their_own_repeats(tmp_path, small, monkeypatch):
+    """The seed is the same, the draws are not: arrays of one method's settings never replace those of others."""
+    small(Record(), tmp_path)
+    before = Session(tmp_path).found("correlated-2d", ALONE, 4)
+    longer = dataclasses.replace(ALONE, num_draws=90)
+    monkeypatch.setattr(session, "methods", lambda target: [longer, TOGETHER])
+    small(Record(), tmp_path)
+    after = Session(tmp_path).found("correlated-2d", ALONE, 4)
+    assert [repeat.account for repeat in after] == [repeat.account for repeat in before]
+    for old, new in zip(before, after, strict=True):
+        assert old.series.keys() == new.series.keys() >= {"lp", "last"}
+        assert old.series["lp"].shape == (80,)
+        for name, values in old.series.items():
+            np.testing.assert_array_equal(new.series[name], values)
+    assert Session(tmp_path).found("correlated-2d", longer, 1)[0].series["lp"].shape == (90,)
+
+
+def test_a_repeat_whose_arrays_were_not_written_is_made_again(tmp_path, small, monkeypatch):
+    def full(*arguments, **arrays):
+        raise OSError("no space left")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(np, "savez", full)
+        with pytest.raises(OSError, match="no space left"):
+            small(Record(), tmp_path)
+    again = Record()
+    small(again, tmp_path)
+    assert again.begun == [(8, 0)]
+
+
 def test_a_table_of_fewer_repeats_uses_the_first_of_them(tmp_path, small):
     small(Record(), tmp_path)
     few = Record()
@@ -134,12 +164,19 @@ def test_every_published_row_has_one_of_ours():
 
 @pytest.mark.parametrize(
     ("arguments", "named"),
-    [(["table8"], "table7"), (["table3", "--repeats", "0"], "--repeats"), (["table3", "--out", "{file}"], "--out")],
+    [
+        (["table8"], "table7"),
+        (["table3", "--repeats", "0"], "--repeats"),
+        (["table3", "--out", "{file}"], "--out"),
+        (["table3", "--out", "{folder}"], "rows.jsonl is not a row; remove the line"),
+    ],
 )
 def test_bad_arguments_are_one_line(tmp_path, arguments, named):
     file = tmp_path / "file"
     file.write_text("")
-    result = CliRunner().invoke(app, ["reproduce", *(part.format(file=file) for part in arguments)])
+    (tmp_path / "runs").mkdir()
+    (tmp_path / "runs" / "rows.jsonl").write_text("no\n")
+    result = CliRunner().invoke(app, ["reproduce", *(part.format(file=file, folder=tmp_path) for part in arguments)])
     assert result.exit_code == 2
     assert named in result.stderr
     assert len(result.stderr.strip().splitlines()) == 1

@@ -17,10 +17,10 @@ import xarray as xr
 
 import gadabout as gad
 from gadabout.driver import CheckpointError
+from gadabout.lab.verify.damage import Killed, killed_at
 from gadabout.layout import layout_of
 from gadabout.store import Manifest, StoreError, ZarrSink, layout_from_json, layout_to_json
 from gadabout.store.checkpoints import read_arrays, write_arrays
-from gadabout.verify.damage import Killed, killed_at
 
 GROUPS = ("posterior", "sample_stats", "warmup_posterior", "warmup_sample_stats", "learned", "diagnostics/rhat")
 

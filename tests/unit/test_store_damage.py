@@ -19,11 +19,11 @@ import gadabout as gad
 from gadabout.api.status import status_of
 from gadabout.cli.app import app
 from gadabout.driver import CheckpointError
+from gadabout.lab.verify.damage import Killed, killed_at
 from gadabout.reporting.page import read
 from gadabout.store import Manifest, StoreError, ZarrSink
 from gadabout.store.arrays import Arrays
 from gadabout.store.checkpoints import META, read_arrays, write_arrays
-from gadabout.verify.damage import Killed, killed_at
 
 CALL = {"num_chains": 2, "num_warmup": 60, "num_draws": 130, "progress": False, "seed": 7}
 KILLED_AT = 500

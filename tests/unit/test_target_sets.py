@@ -10,8 +10,8 @@ import pytest
 from scipy import stats
 from scipy.special import expit, softmax
 
-from gadabout.benchmarks.sturdy import STURDY
-from gadabout.benchmarks.truth import EXACT
+from gadabout.lab.peers.sturdy import STURDY
+from gadabout.lab.peers.truth import EXACT
 from gadabout.targets import available, hierarchical, load, model, modes, sets, wild
 from gadabout.targets.hierarchical import series_and_fields
 from gadabout.targets.modes import islands, period, symmetric

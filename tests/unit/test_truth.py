@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from gadabout.benchmarks import truth
-from gadabout.benchmarks.sturdy import STURDY
 from gadabout.cli.app import app
+from gadabout.lab.peers import truth
+from gadabout.lab.peers.sturdy import STURDY
 from gadabout.targets import sets, wild
 
 RNG = np.random.default_rng(0)

@@ -1,6 +1,6 @@
 """What a result says against itself: planted bad chains are found, good ones are left in peace.
 
-Draws are simulated, so that nothing is compiled and the truth is known. The limits are those of `api/verdict.py`.
+Draws are simulated, so that nothing is compiled and the truth is known. The limits are those of `findings/draws.py`.
 """
 
 import json
@@ -12,11 +12,11 @@ import xarray as xr
 from scipy.signal import lfilter
 
 import gadabout as gad
-from gadabout.api.troubles import coarse, few_starts, found_in_run
-from gadabout.api.verdict import as_tree, found_in_draws, judge
 from gadabout.diagnostics.summary import MOST_JUDGED
 from gadabout.driver import Completed, Failed, Interrupted, Until
 from gadabout.findings import DIAGNOSTICS, Finding, note
+from gadabout.findings.draws import as_tree, found_in_draws, judge
+from gadabout.findings.run import coarse, few_starts, found_in_run
 
 CHAINS, DRAWS, N = 4, 1_000, 6
 

@@ -1,4 +1,4 @@
-"""The evidence: what is kept and made anew, the page and the command, and a small selection of the items."""
+"""The evidence: what is stored and made anew, the page and the command, and a small selection of the items."""
 
 import json
 import types
@@ -10,9 +10,9 @@ from scipy.stats import norm
 from typer.testing import CliRunner
 
 import gadabout as gad
-from gadabout import verify
 from gadabout.cli.app import app
-from gadabout.verify import (
+from gadabout.lab import verify
+from gadabout.lab.verify import (
     Figure,
     Found,
     Item,
@@ -36,32 +36,35 @@ def made(monkeypatch):
     """The items "right" and "wrong", whose parts are noted when they are made."""
     made = []
 
-    def run(full, kept, passed):
-        part = lambda name: kept(name, {"full": full}, lambda: made.append(name) or 1.5)
+    def run(full, store, passed):
+        part = lambda name: store.part(name, {"full": full}, lambda: made.append(name) or 1.5)
         figures = [Figure("a", part("one"), "above 1", passed), Figure("b | c", part("two") + 2_000.0)]
         return Found(figures, "as it was wanted")
 
     items = [
-        Item(name, name.title(), "nothing", lambda full, kept, passed=passed: run(full, kept, passed))
+        Item(name, name.title(), "nothing", lambda full, store, passed=passed: run(full, store, passed))
         for name, passed in (("right", True), ("wrong", False))
     ]
     monkeypatch.setattr(verify, "ITEMS", {item.name: item for item in items})
     return made
 
 
-def test_finished_parts_are_kept_until_settings_or_sources_change(tmp_path, made, monkeypatch):
+def test_finished_parts_are_stored_until_settings_or_sources_change(tmp_path, made, monkeypatch):
     for full, expected in ((False, ["one", "two"]), (False, []), (True, ["one", "two"])):
         made.clear()
-        result = verify.run(verify.ITEMS["right"], full, tmp_path)
+        result = verify.run(verify.ITEMS["right"], full, verify.Parts(tmp_path))
         assert made == expected
         assert result.found.passed
-    next(tmp_path.glob("one-*.json")).unlink()
+    (file,) = tmp_path.iterdir()
+    first, *others = file.read_text().splitlines(keepends=True)
+    assert json.loads(first)["name"] == "one"
+    file.write_text("".join(others))
     made.clear()
     for full in (False, True):
-        verify.run(verify.ITEMS["right"], full, tmp_path)
+        verify.run(verify.ITEMS["right"], full, verify.Parts(tmp_path))
     assert made == ["one"]
     monkeypatch.setattr(frame, "sources", lambda module: "other")
-    verify.run(verify.ITEMS["right"], False, tmp_path)
+    verify.run(verify.ITEMS["right"], False, verify.Parts(tmp_path))
     assert made == ["one", "one", "two"]
 
 
@@ -69,10 +72,10 @@ def test_parts_depend_on_the_package_and_on_the_modules_they_are_made_of():
     assert frame._made_of("coverage") == {"coverage", "exact", "frame", "runs", "sampling"}
     assert frame._made_of("elsewhere") == set()
     package, coverage, bias = (
-        frame.sources(module) for module in ("tests", "gadabout.verify.coverage", "gadabout.verify.bias")
+        frame.sources(module) for module in ("tests", "gadabout.lab.verify.coverage", "gadabout.lab.verify.bias")
     )
     assert len({package, coverage, bias}) == 3
-    assert coverage == frame.sources("gadabout.verify.coverage")
+    assert coverage == frame.sources("gadabout.lab.verify.coverage")
 
 
 def invoke(*arguments):
@@ -81,7 +84,7 @@ def invoke(*arguments):
 
 def test_the_command_writes_the_page_and_the_figures(tmp_path, made):
     page, figures = tmp_path / "page.md", tmp_path / "figures.json"
-    result = invoke("right", "--folder", tmp_path / "kept", "--page", page, "--json", figures)
+    result = invoke("right", "--folder", tmp_path / "stored", "--page", page, "--json", figures)
     assert result.exit_code == 0
     text = page.read_text()
     assert "1 of 1 items hold, 2 figures in all" in text
@@ -90,27 +93,32 @@ def test_the_command_writes_the_page_and_the_figures(tmp_path, made):
     document = json.loads(figures.read_text())
     assert document["items"][0]["figures"][0]["value"] == 1.5
     assert document["versions"]["gadabout"]
-    result = invoke("--folder", tmp_path / "kept", "--page", page)
+    result = invoke("--folder", tmp_path / "stored", "--page", page)
     assert result.exit_code == 1
     assert "**no**" in page.read_text()
 
 
 def test_what_the_command_refuses(tmp_path, made):
-    result = invoke("rigth", "--folder", tmp_path / "kept")
+    result = invoke("rigth", "--folder", tmp_path / "stored")
     assert result.exit_code == 2
     assert "did you mean right?" in result.stderr
     assert invoke("--page", tmp_path / "no" / "page.md").exit_code == 2
     (tmp_path / "file").touch()
     assert "--folder" in invoke("right", "--folder", tmp_path / "file").stderr
+    (tmp_path / "parts.jsonl").write_text("no\n")
+    result = invoke("right", "--folder", tmp_path)
+    assert result.exit_code == 2
+    assert "--folder: line 1 of" in result.stderr
+    assert made == []
 
 
 @pytest.fixture(scope="module")
-def kept(tmp_path_factory):
-    return verify.Kept(tmp_path_factory.mktemp("kept"))
+def store(tmp_path_factory):
+    return verify.Parts(tmp_path_factory.mktemp("stored"))
 
 
-def test_malformed_calls_are_refused(kept):
-    found = verify.ITEMS["refusals"].run(False, kept)
+def test_malformed_calls_are_refused(store):
+    found = verify.ITEMS["refusals"].run(False, store)
     assert found.passed, [figure for figure in found.figures if figure.passed is False]
 
 
@@ -155,7 +163,7 @@ def test_ranks_of_posteriors_that_are_off_show():
     assert np.abs(calibration.ranks_z(uniform(0.0, 0.8))).max() > bound
 
 
-def test_a_run_has_the_bits_it_should(kept):
+def test_a_run_has_the_bits_it_should(store):
     for sampler in (gad.mala(step_size=0.9), gad.default()):
         assert all(check(sampler) for check in same_bits.CHECKS.values())
 
@@ -180,7 +188,9 @@ def test_first_draws_that_are_off_show():
         errors = np.stack([z[:, 0], (z + shift).mean(1), z.mean(1)], 1)[:, :, None].repeat(2, 2)
         return {"runs": 1_000, "mean": [950] * 3, "errors": np.stack([errors.sum(0), (errors**2).sum(0)], 1)}
 
-    held = lambda shift: [figure.passed for figure in start.run(True, lambda *_: part(shift)).figures]
+    held = lambda shift: [
+        figure.passed for figure in start.run(True, types.SimpleNamespace(part=lambda *_: part(shift))).figures
+    ]
     assert all(held(0.0))
     assert held(0.015)[:6] == [True, True, False, False, True, True]
 
@@ -194,7 +204,7 @@ def test_half_a_run_is_no_figure(monkeypatch):
 
 def test_standard_errors_that_are_too_small_show():
     parts = {"runs": 250, "mean": [220, 222, 221], "square": [238, 237, 238]}
-    found = coverage.run(True, lambda *_: parts)
+    found = coverage.run(True, types.SimpleNamespace(part=lambda *_: parts))
     assert not found.passed
     assert [figure.passed for figure in found.figures[:3]] == [False, True, None]
 

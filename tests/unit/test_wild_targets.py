@@ -11,8 +11,8 @@ from scipy import stats
 from scipy.integrate import solve_ivp
 from scipy.special import expit
 
-from gadabout.benchmarks.sturdy import STURDY
-from gadabout.benchmarks.truth import fingerprint
+from gadabout.lab.peers.sturdy import STURDY
+from gadabout.lab.peers.truth import fingerprint
 from gadabout.targets import available, load, model, wild
 from gadabout.targets.wild import geometry, regressions
 

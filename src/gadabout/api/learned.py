@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 import equinox as eqx
 import numpy as np
 
-from gadabout.api.verdict import names_of
 from gadabout.driver import Engine
+from gadabout.findings.draws import names_of
 from gadabout.model import AbstractModel
 from gadabout.sampler import Sampler, theta_by_name
 

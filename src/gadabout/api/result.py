@@ -7,19 +7,19 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gadabout.api.adapting import constant_gain
-from gadabout.api.divergences import cut_short, with_variables
-from gadabout.api.energies import slow_energies
-from gadabout.api.heavy_tails import heavy_tails
 from gadabout.api.learned import learned_by_name
-from gadabout.api.offsets import far_from_zero
 from gadabout.api.predictive import posterior_predictive
-from gadabout.api.supports import border, undefined_gradients
-from gadabout.api.troubles import all_frozen, few_starts, found_in_run, unseen_modes, unsettled
-from gadabout.api.verdict import as_tree, found_in_draws, judge
 from gadabout.driver import Ending, Engine, Failed, Interrupted
 from gadabout.files import json_value
 from gadabout.findings import Finding, note
+from gadabout.findings.adapting import constant_gain
+from gadabout.findings.divergences import cut_short, with_variables
+from gadabout.findings.draws import as_tree, found_in_draws, judge
+from gadabout.findings.energies import slow_energies
+from gadabout.findings.heavy_tails import heavy_tails
+from gadabout.findings.offsets import far_from_zero
+from gadabout.findings.run import all_frozen, few_starts, found_in_run, unseen_modes, unsettled
+from gadabout.findings.supports import border, undefined_gradients
 from gadabout.model import AbstractModel
 from gadabout.store import ZarrSink
 

@@ -56,7 +56,7 @@ def overhead(
 ) -> None:
     """Time per iteration of `sample()` beside a hand-written scan of gadMALA fast, one chain, float64."""
     in_float64(json_file)
-    from gadabout.benchmarks.overhead import overhead as measure
+    from gadabout.lab.peers.overhead import overhead as measure
 
     try:
         rows = measure(targets or ["neal", "german"], iterations, repeats, data_home)
@@ -84,8 +84,8 @@ def samplers(
 ) -> None:
     """All exact samplers side by side: q, the smallest of bulk ESS and ESS of (x - mean)^2, per second and gradient."""
     in_float64(json_file)
-    from gadabout.benchmarks.samplers import samplers as measure
     from gadabout.cli.progress import working
+    from gadabout.lab.peers.samplers import samplers as measure
 
     rows = []
     try:

@@ -22,8 +22,8 @@ def costs(
 ) -> None:
     """Time per gradient inside draws of split HMC beside the gradient alone; time per draw beside its noise alone."""
     in_float64(json_file)
-    from gadabout.benchmarks.costs import costs as measure
     from gadabout.cli.progress import working
+    from gadabout.lab.peers.costs import costs as measure
 
     try:
         with working("gradients inside a run and alone", True):
@@ -47,8 +47,8 @@ def growth(
 ) -> None:
     """Time per iteration of all chains of some samplers on a Gaussian, as coordinates grow, and chains."""
     in_float64(json_file)
-    from gadabout.benchmarks.costs import growth as measure
     from gadabout.cli.progress import working
+    from gadabout.lab.peers.costs import growth as measure
 
     counts = [4**k for k in range(chains.bit_length()) if 4**k <= chains]
     with working("iterations as problems grow", True):

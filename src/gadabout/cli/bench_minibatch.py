@@ -19,7 +19,7 @@ def bias(
 ) -> None:
     """Bias of chains without rejection at three step sizes, on a Gaussian regression whose posterior is known."""
     in_float64(json_file)
-    from gadabout.benchmarks.stochastic_gradient import BATCH, ROWS, bias_table
+    from gadabout.lab.peers.stochastic_gradient import BATCH, ROWS, bias_table
 
     rows = list(bias_table(chains, draws))
     headings = ("sampler", "step size", "mean: off by (error), in sd", "variance: share of the true one (error)")
@@ -41,7 +41,7 @@ def held_out(
 ) -> None:
     """Predictive log loss on every fifth row of caravan: SGLD and pSGLD on batches of 100 beside a long gadMALA run."""
     in_float64(json_file)
-    from gadabout.benchmarks.stochastic_gradient import held_out as measure
+    from gadabout.lab.peers.stochastic_gradient import held_out as measure
 
     try:
         rows = list(measure(draws, seed, data_home))
@@ -75,7 +75,7 @@ def minibatch(
     """Memory of SGLD with control variates on memory-mapped files of different length, each in its own process."""
     numbers = [whole("--rows", 1_000, 10**9)(text) for text in rows or ["100000", "10000000"]]
     in_float64(json_file)
-    from gadabout.benchmarks.stochastic_gradient import memory
+    from gadabout.lab.peers.stochastic_gradient import memory
 
     try:
         found = [memory(number) for number in numbers]

@@ -26,9 +26,9 @@ def objectives(
     if json_file is not None:
         check_file("--json", json_file)
     in_float64(None)
-    from gadabout.benchmarks.objectives import objectives as measure
-    from gadabout.benchmarks.objectives import summary
     from gadabout.cli.progress import working
+    from gadabout.lab.peers.objectives import objectives as measure
+    from gadabout.lab.peers.objectives import summary
 
     try:
         with working("objectives, estimators and proposals", True):

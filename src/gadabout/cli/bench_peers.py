@@ -57,10 +57,10 @@ def peers(
     """
     check_destinations(None, plot, json_file)
     in_float64(None)
-    from gadabout.benchmarks.peer_cold import cold as measure_cold
-    from gadabout.benchmarks.peer_samplers import choose
-    from gadabout.benchmarks.peers import TARGETS, compare
     from gadabout.cli.progress import working
+    from gadabout.lab.peers.peer_cold import cold as measure_cold
+    from gadabout.lab.peers.peer_samplers import choose
+    from gadabout.lab.peers.peers import TARGETS, compare
 
     rows = []
     try:
@@ -69,7 +69,7 @@ def peers(
             print(f'left out, not installed: {", ".join(lacking)}; pip install "gadabout[peers]"')
         for name in targets or TARGETS:
             with working(f"peers on {name}", True):
-                found = compare(name, names, repeats, data_home, chains=chains, draws=draws, kept=json_file)
+                found = compare(name, names, repeats, data_home, chains=chains, draws=draws, file=json_file)
             _show(name, found, repeats)
             rows += found
             if cold:
@@ -80,7 +80,7 @@ def peers(
         raise CliError(str(error)) from error
     _show_overall(rows)
     if plot is not None:
-        from gadabout.benchmarks.peer_picture import draw
+        from gadabout.lab.peers.peer_picture import draw
 
         with writing(plot):
             draw(rows, plot)
@@ -127,7 +127,7 @@ def _cold_cells(row: dict[str, Any]) -> tuple[str, ...]:
 
 
 def _show_overall(rows: list[dict[str, Any]]) -> None:
-    from gadabout.benchmarks.peers import overall
+    from gadabout.lab.peers.peers import overall
 
     mean, count, failing = overall(rows)
     if mean is not None:

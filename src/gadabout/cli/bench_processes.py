@@ -24,8 +24,8 @@ def processes(
 ) -> None:
     """Iterations per second over 1, 2, 4, … processes with a device each, and the share of time that sums take."""
     in_float64(json_file)
-    from gadabout.benchmarks.processes import processes as measure
     from gadabout.cli.progress import working
+    from gadabout.lab.peers.processes import processes as measure
 
     counts = [2**k for k in range(most.bit_length())]
     if chains % counts[-1]:

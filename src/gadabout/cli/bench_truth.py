@@ -30,9 +30,9 @@ def truth(
 ) -> None:
     """True means, variances and quantiles of built-in targets, from exact draws or two long NUTS runs that agree."""
     in_float64(None)
-    from gadabout.benchmarks.truth import truth as measure
-    from gadabout.benchmarks.truth import write
     from gadabout.cli.progress import working
+    from gadabout.lab.peers.truth import truth as measure
+    from gadabout.lab.peers.truth import write
     from gadabout.targets.sets import NAMES
 
     rows, failed = [], []

@@ -35,9 +35,9 @@ def wait(
     calls that once. The second process has JAX's persistent cache as `gadabout sample` sets it, filled by a first.
     """
     in_float64(json_file)
-    from gadabout.benchmarks.wait import TARGETS
-    from gadabout.benchmarks.wait import wait as measure
     from gadabout.cli.progress import working
+    from gadabout.lab.peers.wait import TARGETS
+    from gadabout.lab.peers.wait import wait as measure
 
     try:
         with working("whole processes", True):

@@ -34,8 +34,8 @@ def wild(
         raise CliError("--set runs a whole set; leave it out, or name no targets")
     numbers = _seeds(seeds)
     in_float64(None)
-    from gadabout.benchmarks.wild import runs, summary
     from gadabout.cli.progress import working
+    from gadabout.lab.peers.wild import runs, summary
     from gadabout.targets.sets import SETS
 
     chosen = SETS.get(set_name or "wild")

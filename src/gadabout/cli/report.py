@@ -9,10 +9,10 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from gadabout.api.verdict import ess_needed, rhat_limit
 from gadabout.cli.errors import one_line, printable
 from gadabout.cli.progress import duration
 from gadabout.cli.summary import Summary, spread
+from gadabout.findings.draws import ess_needed, rhat_limit
 from gadabout.reporting.reading import means
 
 MAX_ROWS = 12

@@ -42,10 +42,10 @@ def reproduce(
 ) -> None:
     """Make a table or a figure of the paper again, with the published figures under ours.
 
-    Finished repeats are kept in DIR: an interrupted run goes on where it stopped. `all` takes hours, `all --quick`
+    Finished repeats are stored in DIR: an interrupted run goes on where it stopped. `all` takes hours, `all --quick`
     minutes. Tables are also printed.
     """
-    from gadabout.experiments import EXPERIMENTS
+    from gadabout.lab.paper import EXPERIMENTS
 
     if name != "all" and name not in EXPERIMENTS:
         raise CliError(f"NAME {name!r} is no table or figure of the paper; {did_you_mean(name, (*EXPERIMENTS, 'all'))}")
@@ -69,7 +69,7 @@ def _make(name, experiments, out, repeats, data_home, quick, progress) -> dict[s
 
     jax.config.update("jax_enable_x64", True)
     from gadabout.cli.watch import watching
-    from gadabout.experiments import Session, run
+    from gadabout.lab.paper import Session, run
 
     document: dict[str, Any] = {"name": name, **_circumstances(quick), "rows": [], "measures": {}}
     with watching(progress) as watcher:

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from gadabout.api.verdict import KINDS, draws_of, judge, names_of
 from gadabout.diagnostics import initial_monotone_ess, mean_ess, spacing_of, spread, square_ess
 from gadabout.files import json_value
+from gadabout.findings.draws import KINDS, draws_of, judge, names_of
 
 ESS_KINDS = ("paper", "bulk", "tail", "square")
 

@@ -27,13 +27,13 @@ def verify(
 ) -> None:
     """Figures for what the library promises, and for each the class of mistake that it would catch.
 
-    Finished parts are kept in DIR, with a hash of their settings and of the library's sources in their names. Ends with
-    a status of 1 where a figure is not what it has to be.
+    Finished parts are stored in DIR, each with its settings and a hash of the library's sources. Ends with status 1
+    if a figure is not what it has to be.
     """
     if page is not None:
         check_file("--page", page)
     in_float64(json_file)
-    from gadabout import verify as evidence
+    from gadabout.lab import verify as evidence
 
     chosen = items or list(evidence.ITEMS)
     for name in chosen:
@@ -45,9 +45,13 @@ def verify(
         raise CliError(f"--folder: cannot make {str(folder)!r} ({error}); choose another one") from error
     results, say = [], lambda line: print(f"gadabout: {line}", file=sys.stderr, flush=True)
     try:
+        parts = evidence.Parts(folder, say)
+    except (OSError, ValueError) as error:
+        raise CliError(f"--folder: {error}") from error
+    try:
         for name in dict.fromkeys(chosen):
             with writing(folder):
-                results.append(evidence.run(evidence.ITEMS[name], full, folder, say))
+                results.append(evidence.run(evidence.ITEMS[name], full, parts))
     except KeyboardInterrupt:
         print(f"gadabout: interrupted; the same command goes on with what is in {folder}", file=sys.stderr)
         raise typer.Exit(INTERRUPTED) from None

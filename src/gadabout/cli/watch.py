@@ -11,7 +11,7 @@ from rich.progress import Progress as Bars
 
 from gadabout.cli.progress import duration, is_live, left
 from gadabout.driver import Pace, Progress
-from gadabout.experiments import Unit, Watcher
+from gadabout.lab.paper import Unit, Watcher
 
 
 @contextmanager

@@ -4,6 +4,8 @@ from abc import ABC, abstractmethod
 
 import numpy as np
 
+FAR = 1000.0
+"""nats; trajectories that diverge go further, to where exp overflows, and no draw is there"""
 COUNTED = ("gradients", "values", "outside", "invalid", "undefined")
 """what a density counts of rows, by its attributes"""
 
@@ -17,7 +19,7 @@ class AbstractDensity(ABC):
         values: rows of which log π alone was evaluated so far.
         outside: rows at which log π is −∞.
         invalid: rows at which log π is NaN or +∞.
-        undefined: rows at which log π is finite and its gradient NaN.
+        undefined: rows at which log π is finite, no further than `FAR` below the highest yet, and its gradient NaN.
         undefined_in: by coordinate, those rows in which its derivative is NaN, (n,).
     """
 
@@ -27,6 +29,7 @@ class AbstractDensity(ABC):
     def __init__(self, dim: int):
         self.dim, self.gradients, self.values = dim, 0, 0
         self.outside = self.invalid = self.undefined = 0
+        self.highest = -np.inf
         self.undefined_in = np.zeros(dim, int)
 
     @property
@@ -55,8 +58,9 @@ class AbstractDensity(ABC):
         self.gradients += len(x)
         value, grad = self._value_and_grad(x) if len(x) else (np.empty(0), np.empty((0, self.dim)))
         finite = self._count(value)
+        self.highest = max(self.highest, float(value[finite].max(initial=-np.inf)))
         if finite.any() and np.isnan(grad).any():
-            undefined = np.isnan(grad) & finite[:, None]
+            undefined = np.isnan(grad) & (finite & (value > self.highest - FAR))[:, None]
             self.undefined += int(undefined.any(1).sum())
             self.undefined_in += undefined.sum(0)
         return value, grad

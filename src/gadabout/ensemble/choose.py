@@ -2,12 +2,13 @@
 
 A pure function of draws and counts, never of the clock. There is doubt where three trajectories in a thousand diverge,
 a chain accepts less than half of what the median chain accepts or stands still for longer than chance explains, or an
-R-hat is above 1.1. For the last three, NUTS draws. Independence proposals are taken where the Gaussian fits: where one
-is worth `FINE_EFFICIENCY` draws, if the Pareto k̂ of their importance weights is below 0.7 (0.5 with standard deviations
-alone). Else split HMC, independence proposals where they reach all places, and, where these are worth little, NUTS are
-tried, and that is taken whose gradients are worth most (`Pilot._worth`). NUTS has the whole covariance only where
-trajectories would be `MUCH_LONGER` without correlations: where scales differ from place to place a covariance says less
-than it seems to.
+R-hat is above 1.1. Independence proposals are taken where the Gaussian fits: where one is worth `FINE_EFFICIENCY`
+draws, if the Pareto k̂ of their importance weights is below 0.7 (0.5 with standard deviations alone). Else independence
+proposals, where they reach all places, and NUTS, where others are worth little or there is doubt, are tried beside
+split HMC, and that is taken whose gradients are worth most (`Pilot._worth`). Where a chain lags behind or stands still
+although steps were shortened, split HMC is taken only if NUTS takes gradients without end: findings say what draws are
+worth then. NUTS has the whole covariance only where trajectories would be `MUCH_LONGER` without correlations: where
+scales differ from place to place a covariance says less than it seems to.
 """
 
 from collections.abc import Mapping
@@ -27,7 +28,8 @@ FINE_EFFICIENCY = 0.45
 LITTLE, WAITING = 0.015, 4.0
 """draws that a gradient is worth, with which NUTS is tried as well, and how much less one of NUTS counts for: a short
 trial flatters it, and every tick waits for the one before"""
-MOST_REPEATS = 8
+MOST_REPEATS, MOST_GRADIENTS = 8, 32
+"""of a draw of split HMC"""
 OPTIMISM = 2.0
 """times as many independent draws may be promised as are made: places that a chain leaves seldom are seldom visited"""
 GRADIENT, VALUE, TURN = 1.0, 0.5, 0.5
@@ -81,18 +83,13 @@ def wanted(evidence: Mapping[str, Any], shape: tuple[int, ...], most: tuple[int,
 
 
 def far_from_gaussian(evidence: Mapping[str, Any]) -> bool:
-    """Whether the Gaussian fits so badly that other coordinates may pay."""
+    """Whether the Gaussian fits so badly that other coordinates may pay, and moves are tried."""
     return bool(evidence["doubt"]) or evidence.get("independence_efficiency", 0.0) < FINE_EFFICIENCY
 
 
 def largest_pareto_k(evidence: Mapping[str, Any]) -> float:
     """From which k̂ on independence proposals are not taken: with standard deviations alone no cycle is shorter."""
     return FINE_PARETO_K if evidence.get("diagonal") else LARGEST_PARETO_K
-
-
-def open_question(evidence: Mapping[str, Any]) -> bool:
-    """Whether moves are tried: where the Gaussian fits badly, and split HMC is not out of the question."""
-    return far_from_gaussian(evidence) and not stuck(evidence)
 
 
 def stuck(evidence: Mapping[str, Any]) -> bool:
@@ -107,18 +104,22 @@ def covered(evidence: Mapping[str, Any]) -> bool:
 
 
 def repeats(move: Move, evidence: Mapping[str, Any]) -> int:
-    """Trajectories of split HMC for a draw: as many as make a tenth of an independent one, `MOST_REPEATS` at most."""
+    """Trajectories of split HMC for a draw: as many as make a tenth of an independent one.
+
+    They are `MOST_REPEATS`, and take `MOST_GRADIENTS`, at the most.
+    """
     if move is not Move.SPLIT_HMC or "share" not in evidence:
         return 1
-    return int(np.clip(np.ceil(0.1 / max(evidence["share"], 1e-3)), 1, MOST_REPEATS))
+    most = min(MOST_REPEATS, MOST_GRADIENTS // evidence.get("gradients", 1.0))
+    return int(max(min(np.ceil(0.1 / max(evidence["share"], 1e-3)), most), 1))
 
 
 def decide(evidence: Mapping[str, Any]) -> Move:
     """The move that the evidence speaks for: NUTS, split HMC or independence proposals (see `one_of_kind`)."""
     if "worth" in evidence:
-        worth = dict(evidence["worth"])
-        if any("diverge" in reason for reason in evidence["doubt"]):
-            del worth["split-hmc"]  # where trajectories diverge, draws are missing
+        worth = evidence["worth"]
+        if stuck(evidence) and worth.get("nuts"):
+            worth = {name: each for name, each in worth.items() if name != "split-hmc"}
         return Move(max(worth, key=lambda name: worth[name]))
     if evidence["doubt"]:
         return Move.NUTS
@@ -150,7 +151,8 @@ def why(evidence: Mapping[str, Any]) -> str:
         share = f"a proposal is worth {evidence['mixture_efficiency']:.2f} draws"
         return f"{chosen} of {len(evidence['modes'])}, since there are several modes: {share}"
     if evidence["doubt"]:
-        return f"{chosen}, because with split HMC {' and '.join(evidence['doubt'])}"
+        link = "although" if evidence["move"] == Move.SPLIT_HMC else "because with split HMC"
+        return f"{chosen}, {link} {' and '.join(evidence['doubt'])}"
     local = f"a move of split HMC is worth {evidence['efficiency']:.2f} draws, in {evidence['gradients']:.1f} gradients"
     if "pareto_k" not in evidence:
         return f"{chosen}: {local}"

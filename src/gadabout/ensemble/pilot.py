@@ -53,6 +53,8 @@ SOME = 0.2
 """the share of trajectories with shorter steps, where coordinates have layers, or chains stand still without"""
 TRIED, TRIED_NUTS = 96, 48
 """iterations of a move in question, and of NUTS, an iteration of which takes many gradients"""
+PIECE, MOST_SPENT = 8, 12_000
+"""iterations of NUTS in which its step size is learned at once, and gradients of a chain after which it is given up"""
 MODES = 128
 """draws from which ascents to modes begin"""
 TOO_MANY = 1e-3
@@ -119,7 +121,7 @@ class Pilot:
                 evidence |= anew | told | {"move": str(choose.Move.MIXTURE), "named": False}
                 return mixture, evidence | {"why": choose.why(evidence)}
         evidence["correlated"] = correlated(trial.draws)
-        if move is None and choose.open_question(evidence):
+        if move is None and choose.far_from_gaussian(evidence):
             begun, evidence["worth"] = self._worth(begun, trial, evidence, found)
         picked = choose.one_of_kind(choose.decide(evidence) if move is None else move, evidence)
         evidence |= anew | {"move": str(picked), "named": move is not None}
@@ -140,7 +142,7 @@ class Pilot:
         """What a gradient of each move in question is worth, in draws, and where chains stand after they were tried.
 
         By the slowest of the whitened coordinates and of their squares; a value counts as half a gradient. NUTS is
-        tried where no other is worth much, and counts for less: every tick of it waits for the one before.
+        tried where no other is worth much, or there is doubt, and counts for less (`choose.WAITING`).
         """
         share = effective_share(trial.in_rows)
         evidence["share"] = share
@@ -149,16 +151,23 @@ class Pilot:
             handed = chosen(begun, choose.one_of_kind(choose.Move.INDEPENDENCE, evidence), **found)
             begun, worth["independence"] = self._tried(handed, made_move(self.density, handed))
         if evidence["doubt"] or max(worth.values()) < choose.LITTLE:
-            here = begun.coordinates
-            if choose.one_of_kind(choose.Move.NUTS, evidence) is choose.Move.NUTS_DIAGONAL:
-                here = here.diagonal()
-            learner = LearningNuts(self.density, TRIED_NUTS, HALVINGS)
-            state, _ = learner.advance(learner.init(begun.x, here, self.rng), self.rng, TRIED_NUTS)
-            begun = replace(begun, x=learner.positions(state))
-            move = Nuts(self.density, *learner.learned(state), halvings=HALVINGS)
-            begun, nuts = self._tried(begun, move, TRIED_NUTS)
-            worth["nuts"] = nuts / choose.WAITING
+            begun, worth["nuts"] = self._nuts_tried(begun, evidence)
         return begun, {name: float(f"{each:.3g}") for name, each in worth.items()}
+
+    def _nuts_tried(self, begun: Handover, evidence: dict[str, Any]) -> tuple[Handover, float]:
+        """The same of NUTS: nothing, if learning its step size takes more than `MOST_SPENT` gradients of a chain."""
+        here = begun.coordinates
+        if choose.one_of_kind(choose.Move.NUTS, evidence) is choose.Move.NUTS_DIAGONAL:
+            here = here.diagonal()
+        learner, before = LearningNuts(self.density, TRIED_NUTS, HALVINGS), self.density.gradients
+        state = learner.init(begun.x, here, self.rng)
+        for _ in range(0, TRIED_NUTS, PIECE):
+            state, _ = learner.advance(state, self.rng, PIECE)
+            if self.density.gradients - before > MOST_SPENT * len(begun.x):
+                return begun, 0.0
+        move = Nuts(self.density, *learner.learned(state), halvings=HALVINGS)
+        begun, worth = self._tried(replace(begun, x=learner.positions(state)), move, TRIED_NUTS)
+        return begun, worth / choose.WAITING
 
     def _tried(self, begun: Handover, move: AbstractMove, iterations: int = TRIED) -> tuple[Handover, float]:
         """Where chains stand after a move was tried, and what a gradient of it is worth."""

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gadabout.api.verdict import ess_needed, found_in_draws, judge, rhat_limit
+from gadabout.findings.draws import ess_needed, found_in_draws, judge, rhat_limit
 from gadabout.reporting import pictures
 from gadabout.reporting.panels import adaptation, coordinates, growth, learned, log_density, picture
 from gadabout.reporting.pictures import FEWEST

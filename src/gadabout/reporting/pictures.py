@@ -3,8 +3,8 @@
 import numpy as np
 
 from gadabout import plotting
-from gadabout.api.verdict import ess_needed
 from gadabout.diagnostics import judged
+from gadabout.findings.draws import ess_needed
 from gadabout.plotting import CHAIN_COLOURS, MUTED, OURS, Axes, Figure, MaxNLocator, canvas, tidy
 from gadabout.reporting.reading import MOST_CHAINS, MOST_POINTS, Draws, every
 

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from gadabout.api.verdict import KINDS, judge, names_of
 from gadabout.diagnostics import mean_ess
+from gadabout.findings.draws import KINDS, judge, names_of
 
 if TYPE_CHECKING:
     import xarray as xr
