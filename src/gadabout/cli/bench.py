@@ -10,6 +10,7 @@ from gadabout.cli import (
     bench_objectives,
     bench_peers,
     bench_processes,
+    bench_regret,
     bench_truth,
     bench_wait,
     bench_wild,
@@ -37,6 +38,7 @@ bench.command("minibatch")(bench_minibatch.minibatch)
 bench.command("objectives")(bench_objectives.objectives)
 bench.command("peers")(bench_peers.peers)
 bench.command("processes")(bench_processes.processes)
+bench.command("regret")(bench_regret.regret)
 bench.command("truth")(bench_truth.truth)
 bench.command("wait")(bench_wait.wait)
 bench.command("wild")(bench_wild.wild)

@@ -32,7 +32,7 @@ def wild(
         check_file("--json", json_file)
     if targets and set_name is not None:
         raise CliError("--set runs a whole set; leave it out, or name no targets")
-    numbers = _seeds(seeds)
+    numbers = seeds_of(seeds)
     in_float64(None)
     from gadabout.cli.progress import working
     from gadabout.lab.peers.wild import runs, summary
@@ -53,7 +53,7 @@ def wild(
     show_table(title, headings, map(_cells, summary(rows)), left=2)
 
 
-def _seeds(text: str) -> list[int]:
+def seeds_of(text: str) -> list[int]:
     """Whole numbers with commas between them, or so many from 0 on."""
     if "," in text:
         return [whole("--seeds", 0, 2**32 - 1)(each) for each in text.strip(",").split(",")]
