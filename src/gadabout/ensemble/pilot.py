@@ -53,7 +53,7 @@ SOME = 0.2
 """the share of trajectories with shorter steps, where coordinates have layers, or chains stand still without"""
 TRIED, TRIED_NUTS = 96, 48
 """iterations of a move in question, and of NUTS, an iteration of which takes many gradients"""
-PIECE, MOST_SPENT = 8, 12_000
+PIECE, MOST_SPENT = 8, 4_000
 """iterations of NUTS in which its step size is learned at once, and gradients of a chain after which it is given up"""
 MODES = 128
 """draws from which ascents to modes begin"""
@@ -253,36 +253,40 @@ class Pilot:
     def _unfolded(self, begun: Handover, trial: Trial) -> tuple[Handover, Trial, dict[str, Any]]:
         """The handover in coordinates with layers, and a trial there, where they pay; and what is said of that.
 
-        Layers are looked for again in the draws that they made possible, as long as that pays.
+        Layers are looked for again in the draws that they made possible, as long as that pays: new layers are compared
+        with those before on draws that were made in the new ones, which may reach further.
         """
         sample, told, length = self._sample(begun, trial), {}, max(len(trial.draws), LAYERED)
-        divergences = [unfolding.fisher_divergence(sample.below(begun.coordinates.layers), begun.dense)]
         for _ in range(UNFOLDED):
-            if divergences[-1] < unfolding.SMALL:
+            here = self._divergence(sample, begun.coordinates.layers, begun.dense)
+            if here < unfolding.SMALL:
                 break
             layers, predicted = unfolding.layers_for(self.density, sample, begun.dense, self.rng)
-            if not layers or predicted >= unfolding.GAIN * divergences[-1]:
+            if not layers or predicted >= unfolding.GAIN * here:
                 break
             there, further, settled = self._under(layers, begun, sample, length)
             sample = self._sample(there, further)
-            divergence = unfolding.fisher_divergence(sample.below(layers), begun.dense)
-            if not divergence < divergences[-1]:
+            if not self._divergence(sample, layers, begun.dense) < self._divergence(
+                sample, begun.coordinates.layers, begun.dense
+            ):
                 break
             begun, trial = there, further
-            divergences.append(divergence)
             told |= {"settled": settled}
         if begun.layers is not None and trial.diverging > TOO_MANY:  # a fit that ends where draws do
-            sample = self._sample(begun, trial)
             layers = unfolding.plain_layers(self.density, sample, begun.coordinates.layers, begun.dense, self.rng)
             there, further, settled = self._under(layers, begun, sample, length)
             if further.diverging < 0.5 * trial.diverging:
-                begun, trial = there, further
-                divergences.append(unfolding.fisher_divergence(self._sample(begun, trial).below(layers), begun.dense))
+                begun, trial, sample = there, further, self._sample(there, further)
                 told |= {"settled": settled}
-        told |= {"fisher_divergence": [float(f"{each:.3g}") for each in (divergences[0], divergences[-1])]}
+        both = (self._divergence(sample, layers, begun.dense) for layers in ((), begun.coordinates.layers))
+        told |= {"fisher_divergence": [float(f"{each:.3g}") for each in both]}
         if begun.layers is not None:
             told |= {"coordinates": in_words(begun.coordinates.layers, self.names)}
         return begun, trial, told
+
+    @staticmethod
+    def _divergence(sample: Sample, layers: tuple[Noncentring, ...], dense: bool) -> float:
+        return unfolding.fisher_divergence(sample.below(layers), dense)
 
     def _under(
         self, layers: tuple[Noncentring, ...], begun: Handover, sample: Sample, iterations: int

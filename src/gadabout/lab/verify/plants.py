@@ -144,8 +144,8 @@ def no_last_kick():
     """Split HMC without the last half kick of its momentum."""
     trajectory = SplitHMC.trajectory
 
-    def early(self, state, momentum, uniform):
-        there, p = trajectory(self, state, momentum, uniform)
+    def early(self, state, momentum, *rest):
+        there, p = trajectory(self, state, momentum, *rest)
         return there, p - 0.5 * self.step_size * there["residual"]
 
     return patched(SplitHMC, "trajectory", early)
