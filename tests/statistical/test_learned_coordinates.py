@@ -82,8 +82,8 @@ def test_eight_schools_written_centred_are_drawn_as_if_not():
     for name, quantiles in zip(("mu", "log_tau"), quantiles_of_schools(), strict=True):
         right_by_quantiles(tree["posterior"][name].values, quantiles, ess[name])
     (words,) = tree.attrs["choice"]["coordinates"]
-    assert words.startswith("theta is scaled by exp(")
-    assert words.endswith("log_tau), about mu")
+    assert "theta" in words
+    assert "scaled by exp(log_tau)" in words
     assert not {found["kind"] for found in tree.attrs["findings"]} & {"rhat", "ess"}
 
 
