@@ -106,6 +106,7 @@ class Deaf(gad.proposals.Independent):
         return super().move(noise, here, target)[0], 0.0
 
 
+@pytest.mark.filterwarnings("ignore")  # wrong draws have tails of their own
 def test_a_planted_bug_is_found():
     right = gad.mixture_independence(2)
     kernel = lambda n, learned: gad.kernels.Metropolis(Deaf(right.kernel(n).proposal.distribution))

@@ -295,7 +295,7 @@ def _terms(K: np.ndarray, ancestors: Sequence[str]) -> str:
     terms = []
     for name, values in signed.items():
         k = float(np.mean(values))
-        size = "" if abs(abs(k) - 1) < 0.05 else f"{abs(k):.1f} "
+        size = "" if abs(abs(k) - 1) < 0.05 else f"{abs(k):.1f} " if abs(k) >= 0.05 else f"{abs(k):.1g} "
         terms.append(f"{'−' if k < 0 else '+'} {size}{name}")
     joined = " ".join(terms).removeprefix("+ ")
     return f"−{joined[2:]}" if joined.startswith("− ") else joined
