@@ -320,7 +320,7 @@ DEFAULT = {"sampler": None}
         (ValueError, "scalar.*None", {"model": lambda x: None}),
         (ValueError, "scalar.*complex", {"model": lambda x: normal(x) + 1j}),
         (ValueError, "scalar.*bool", {"model": lambda x: x[0] > 0}),
-        (ValueError, "missing 1 required", {"model": lambda x, y: normal(x)}),
+        (TypeError, "pass data=", {"model": lambda x, y: normal(x)}),
         (ValueError, r"own trouble \(test_sample.py, line \d+\)", {"model": own_trouble}),
         (ValueError, "'a/b' holds a slash", {"model": of("a/b"), "init": {"a/b": jnp.zeros(2)}}),
         (ValueError, "'chain' is the name", {"model": of("chain"), "init": {"chain": jnp.zeros(2)}}),

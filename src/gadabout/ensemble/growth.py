@@ -23,6 +23,8 @@ NEAREST = 2
 """decades of the unit that are left aside, within which a chain may stand outside of the typical set"""
 FALL = 0.9 * np.log(10)
 """nats a decade that a proper density falls by, at the least"""
+UNREACHED = 1000.0
+"""nats below which no chain goes: what log π does beyond is of no concern"""
 RELEVANT, REACHED = 150.0, 50.0
 """nats by which log π may fall along a ray that is still followed, and is refused where that is flat"""
 NO_VARIANCE, ROUNDING = 0.5, 1e-3
@@ -89,9 +91,10 @@ def _refuse_improper(values: np.ndarray, units: np.ndarray, here: float, names: 
     """Raises Improper by log π along the axes of coordinates, (rays, decades), and where the rays begin."""
     if not len(values):
         return
-    if (rising := grows(values)).any():
+    within_reach = ~(values.min(1) < here - UNREACHED)
+    if (rising := grows(values) & within_reach).any():
         raise Improper(_growth(units[np.argmax(rising)], names))
-    if (flat := too_flat(values) & (values[:, FEWEST] >= here - REACHED)).any():
+    if (flat := too_flat(values) & within_reach & (values[:, FEWEST] >= here - REACHED)).any():
         where = _list(np.unique(np.argmax(np.abs(units[flat]), 1)).tolist(), names)
         raise Improper(
             f"the log density does not fall along {where}, at whatever distance: the posterior is not proper; give "
