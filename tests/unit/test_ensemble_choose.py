@@ -259,7 +259,8 @@ def test_the_pilot_run_chooses_independence_proposals_on_a_gaussian():
 def test_the_pilot_run_chooses_nuts_in_a_funnel(monkeypatch):
     """Of two coordinates, which are too few for layers; where a mixture is not to be had."""
     monkeypatch.setattr(made, "MOST_COORDINATES", 0)
-    target, rng = Curved(1.2, bend=0.0), generator(3)
+    monkeypatch.setattr(pilot, "MOST_SPENT", 10**6)
+    target, rng = Curved(2.0, bend=0.0), generator(3)
     x = target.draws(16, rng)
     handed, evidence = piloted(Rows(2, target.density), x, Coordinates(np.zeros(2), np.diag([1.0, 20.0])))
     assert nuts_chosen(handed)

@@ -63,6 +63,16 @@ def test_the_law_stands_still_with_shorter_steps():
     assert drawn["acceptance_rate"][times > 0.5].mean() > drawn["acceptance_rate"][times < 0.5].mean()
 
 
+def test_the_law_stands_still_with_finer_steps():
+    move = replace(split_hmc(step_size=1.6), finer=0.5)
+    alarm, drawn = alarms(move, 12, [3, -1])
+    assert min(alarm) > FALSE_ALARM
+    fine = drawn["n_steps"][:, 0] == 4
+    assert set(drawn["n_steps"].ravel()) == {1, 4}
+    np.testing.assert_allclose(drawn["step_size"][fine], 0.4)
+    assert drawn["acceptance_rate"][fine].mean() > drawn["acceptance_rate"][~fine].mean()
+
+
 class ShorterWhereSteep(SplitHMC):
     """Bug: steps are shorter where the gradient is large, which the way back does not know."""
 

@@ -22,7 +22,7 @@ class Handover:
         weights: of the scales of independence proposals, (K,).
         tails: of independence proposals: shift, width, left and right, (4, n).
         repeats: trajectories of split HMC for a draw; shape ().
-        shorter: the share of its trajectories whose steps are shorter; shape ().
+        shorter: the share of its trajectories whose steps are shorter, and of those with finer ones; shape ().
         layers: of the coordinates, as `coordinates.packed` packs them.
         component_weights: of a mixture that is proposed from, (K,).
         component_means: of it, (K, n).

@@ -17,6 +17,8 @@ from gadabout.ensemble.tails import Tails
 
 HALVINGS = 14
 """of a stride of NUTS at most"""
+FINER = 0.5
+"""the share of local moves among independence proposals with finer steps, where split HMC has some"""
 OFTEN, SELDOM = 8, 32
 """transitions from one local move to the next among independence proposals"""
 
@@ -43,11 +45,11 @@ def made_move(density: AbstractDensity, handover: Handover) -> AbstractMove:
         return Nuts(density, here, step_size, halvings=HALVINGS)
     if move is Move.INDEPENDENCE_DIAGONAL and here.dense:
         here = here.diagonal()
-    repeats = 1 if handover.repeats is None else int(handover.repeats)
     shorter = 0.0 if handover.shorter is None else float(handover.shorter)
-    local = SplitHMC(density, here, step_size, repeats=repeats if move is Move.SPLIT_HMC else 1, shorter=shorter)
     if move is Move.SPLIT_HMC:
-        return local
+        repeats = 1 if handover.repeats is None else int(handover.repeats)
+        return SplitHMC(density, here, step_size, repeats=repeats, shorter=shorter, finer=shorter)
+    local = SplitHMC(density, here, step_size, shorter=shorter, finer=FINER if shorter else 0.0)
     assert handover.tails is not None
     assert handover.weights is not None
     period = OFTEN if move is Move.INDEPENDENCE_OFTEN else SELDOM

@@ -50,7 +50,7 @@ MANY_CHAINS, MEMORY = 16, 2**28
 SHORTER, MOST_TIMES, MOST_TRIALS = 0.25, 3, 12
 """by which steps are shortened to free a slow chain, how many times, and in how many trials"""
 SOME = 0.2
-"""the share of trajectories with shorter steps, where coordinates have layers, or chains stand still without"""
+"""the share of trajectories with shorter and with finer steps, where coordinates have layers, or chains stand still"""
 TRIED, TRIED_NUTS = 96, 48
 """iterations of a move in question, and of NUTS, an iteration of which takes many gradients"""
 PIECE, MOST_SPENT = 8, 4_000
@@ -195,7 +195,8 @@ class Pilot:
         """Where chains stand after iterations of split HMC, with steps shortened by a factor, and the trial."""
         assert begun.step_size is not None
         shorter = 0.0 if begun.shorter is None else float(begun.shorter)
-        move = SplitHMC(self.density, begun.coordinates, float(begun.step_size) * shortened, shorter=shorter)
+        step_size = float(begun.step_size) * shortened
+        move = SplitHMC(self.density, begun.coordinates, step_size, shorter=shorter, finer=shorter)
         state, drawn = move.advance(move.init(begun.x, self.rng), self.rng, iterations)
         return replace(begun, x=move.positions(state)), _as_trial(drawn, begun.coordinates)
 

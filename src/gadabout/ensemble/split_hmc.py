@@ -11,7 +11,7 @@ $4^{-j}$ with j geometric, drawn for each chain and trajectory whatever the stat
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -26,7 +26,7 @@ SHORTEST = 0.6
 DIVERGENCE = -1000.0
 """the log ratio down to which a trajectory does not diverge"""
 SHORTENED = 0.25
-"""the turn of a shortened trajectory, as a share of that of one shortened once less"""
+"""the step of a shortened trajectory, as a share of that of one shortened once less"""
 
 
 @dataclass(frozen=True)
@@ -44,6 +44,9 @@ class SplitHMC(AbstractMove):
             said of one that diverges holds for an iteration in which one did.
         shorter: the share of trajectories whose steps are four times shorter at the least, below 1; this share of
             those has them sixteen times shorter, and so on.
+        finer: the share of iterations in which all steps are four times shorter and four times as many, `max_steps` at
+            most: where scales are next to nothing log π falls as slowly as e^x, far out of the Gaussian, and only
+            trajectories that are both long and accurate lead there and back.
     """
 
     density: AbstractDensity
@@ -52,6 +55,7 @@ class SplitHMC(AbstractMove):
     max_steps: int = 32
     repeats: int = 1
     shorter: float = 0.0
+    finer: float = 0.0
 
     @property
     def steps(self) -> int:
@@ -72,13 +76,14 @@ class SplitHMC(AbstractMove):
         chains, n = state["z"].shape
         drawn = {"position": np.empty((iterations, chains, n))}
         drawn |= {name: np.empty((iterations, chains), kind) for name, kind in STATISTICS.items()}
+        finer = replace(self, step_size=SHORTENED * self.step_size)
         for i in range(iterations):
-            told = []
+            move, told = finer if self.finer and rng.random() < self.finer else self, []
             for _ in range(self.repeats):
                 momentum, uniform = rng.standard_normal((chains, n)), rng.random(chains)
                 wait = rng.standard_exponential(chains)
                 times = rng.geometric(1 - self.shorter, chains) - 1 if self.shorter else np.zeros(chains)
-                state, found = self.step(state, momentum, uniform, wait, SHORTENED**times)
+                state, found = move.step(state, momentum, uniform, wait, SHORTENED**times)
                 told.append(found)
             drawn["position"][i] = self.positions(state)
             for name, values in (told[0] if len(told) == 1 else together(told)).items():
