@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from gadabout.diagnostics import independence_efficiency
-from gadabout.ensemble import choose, made
+from gadabout.ensemble import choose, made, pilot
 from gadabout.ensemble.choose import Move
 from gadabout.ensemble.coordinates import Coordinates, Noncentring
 from gadabout.ensemble.handover import Handover
