@@ -1,5 +1,6 @@
 """`gadabout bench regret`: what the default's choice of a move costs."""
 
+from statistics import geometric_mean
 from typing import Annotated
 
 import typer
@@ -57,7 +58,5 @@ def regret(
     ]
     headings = ("target", "seed", "chosen", "best", "q per 1,000 gradients", "share of the best")
     show_table("The default's choice beside each move forced", headings, cells, left=4)
-    product = 1.0
-    for row in found:
-        product *= row["share"] ** (1 / len(found))
-    print(f"geometric mean {product:.2f}, least {min(row['share'] for row in found):.2f}")
+    shares = [row["share"] for row in found]
+    print(f"geometric mean {geometric_mean(shares):.2f}, least {min(shares):.2f}")

@@ -26,7 +26,6 @@ from gadabout.ensemble.made import HALVINGS, chosen, made_move, with_mixture
 from gadabout.ensemble.modes import discarded_chains, distinct_starts, replacements
 from gadabout.ensemble.move import AbstractMove, Draws, State
 from gadabout.ensemble.nuts import LearningNuts, Nuts
-from gadabout.ensemble.split_hmc import SplitHMC
 from gadabout.ensemble.trial import (
     LARGEST_RHAT,
     Trial,
@@ -194,9 +193,8 @@ class Pilot:
     def _run(self, begun: Handover, iterations: int, shortened: float = 1.0) -> tuple[Handover, Trial]:
         """Where chains stand after iterations of split HMC, with steps shortened by a factor, and the trial."""
         assert begun.step_size is not None
-        shorter = 0.0 if begun.shorter is None else float(begun.shorter)
-        step_size = float(begun.step_size) * shortened
-        move = SplitHMC(self.density, begun.coordinates, step_size, shorter=shorter, finer=shorter)
+        handed = replace(begun, step_size=np.asarray(begun.step_size * shortened))
+        move = made_move(self.density, chosen(handed, choose.Move.SPLIT_HMC))
         state, drawn = move.advance(move.init(begun.x, self.rng), self.rng, iterations)
         return replace(begun, x=move.positions(state)), _as_trial(drawn, begun.coordinates)
 
@@ -258,8 +256,8 @@ class Pilot:
         with those before on draws that were made in the new ones, which may reach further.
         """
         sample, told, length = self._sample(begun, trial), {}, max(len(trial.draws), LAYERED)
+        here = self._divergence(sample, begun.coordinates.layers, begun.dense)
         for _ in range(UNFOLDED):
-            here = self._divergence(sample, begun.coordinates.layers, begun.dense)
             if here < unfolding.SMALL:
                 break
             layers, predicted = unfolding.layers_for(self.density, sample, begun.dense, self.rng)
@@ -267,9 +265,8 @@ class Pilot:
                 break
             there, further, settled = self._under(layers, begun, sample, length)
             sample = self._sample(there, further)
-            if not self._divergence(sample, layers, begun.dense) < self._divergence(
-                sample, begun.coordinates.layers, begun.dense
-            ):
+            before, here = (self._divergence(sample, each, begun.dense) for each in (begun.coordinates.layers, layers))
+            if not here < before:
                 break
             begun, trial = there, further
             told |= {"settled": settled}

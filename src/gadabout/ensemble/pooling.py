@@ -52,7 +52,7 @@ def as_written(layer: Noncentring, deep: Curvature) -> Noncentring:
             continue
         slopes[group] = np.round(np.nan_to_num(np.nanmedian(solved, 0)))
     slopes[:, K.any(0)] = 0.0
-    return replace(layer, slopes=slopes, location=slopes @ layer.centre, log_scales=K)
+    return Noncentring(A, C, layer.centre, slopes @ layer.centre, slopes, K)
 
 
 def groups(K: np.ndarray) -> list[np.ndarray]:
@@ -73,10 +73,7 @@ def in_common_basis(layer: Noncentring, curvature: Curvature, deep: Curvature) -
     for group in groups(layer.log_scales):
         if len(group) < 2:
             continue
-        C = layer.children[group]
-        H, below = (each.hessian[:, C[:, None], C] for each in (curvature, deep))
-        H, below = (each[np.isfinite(each).all((1, 2))] for each in (H, below))
-        E, far = (_precisions(layer, group[0], each, C) for each in (curvature, deep))
+        (H, E), (below, far) = (_among(layer, group, each) for each in (curvature, deep))
         if not len(H) or not len(below):
             return None, scaled
         usual = np.median(E)
@@ -98,10 +95,13 @@ def in_common_basis(layer: Noncentring, curvature: Curvature, deep: Curvature) -
     return replace(layer, slopes=back @ layer.slopes, location=back @ layer.location, basis=V), scaled
 
 
-def _precisions(layer: Noncentring, child: int, curvature: Curvature, C: np.ndarray) -> np.ndarray:
-    """e^(−2Ka) of a child at the points where the curvature among C is finite."""
-    known = np.isfinite(curvature.hessian[:, C[:, None], C]).all((1, 2))
-    return np.exp(-2 * (curvature.points[known][:, layer.ancestors] - layer.centre) @ layer.log_scales[child])
+def _among(layer: Noncentring, group: np.ndarray, curvature: Curvature) -> tuple[np.ndarray, np.ndarray]:
+    """The curvature among some children, (m, k, k), and their e^(−2Ka), (m,), at the points where it is finite."""
+    C = layer.children[group]
+    H = curvature.hessian[:, C[:, None], C]
+    known = np.isfinite(H).all((1, 2))
+    a = curvature.points[known][:, layer.ancestors] - layer.centre
+    return H[known], np.exp(-2 * a @ layer.log_scales[group[0]])
 
 
 def pooled(layer: Noncentring, sample: Sample, scaled: np.ndarray) -> Noncentring:

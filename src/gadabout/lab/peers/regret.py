@@ -16,14 +16,13 @@ import numpy as np
 
 from gadabout.algorithms import default
 from gadabout.api import sample
+from gadabout.ensemble.choose import VALUE
+from gadabout.ensemble.trial import LARGEST_RHAT
 from gadabout.lab.peers.samplers import quality
 from gadabout.lab.rows import Rows
 from gadabout.model import AbstractModel
 
 MOVES = ("auto", "split-hmc", "independence", "nuts")
-LARGEST_RHAT = 1.1
-VALUE = 0.5
-"""of the cost of a gradient"""
 
 
 def rows(
