@@ -92,11 +92,6 @@ def largest_pareto_k(evidence: Mapping[str, Any]) -> float:
     return FINE_PARETO_K if evidence.get("diagonal") else LARGEST_PARETO_K
 
 
-def stuck(evidence: Mapping[str, Any]) -> bool:
-    """Whether there is doubt because a chain stands still or lags behind."""
-    return any("stands still" in reason or "accepts" in reason for reason in evidence["doubt"])
-
-
 def covered(evidence: Mapping[str, Any]) -> bool:
     """Whether independence proposals may be tried. A trial is too short to show places that they reach seldom."""
     largest = FINE_PARETO_K if evidence["doubt"] else largest_pareto_k(evidence)
@@ -118,7 +113,7 @@ def decide(evidence: Mapping[str, Any]) -> Move:
     """The move that the evidence speaks for: NUTS, split HMC or independence proposals (see `one_of_kind`)."""
     if "worth" in evidence:
         worth = evidence["worth"]
-        if stuck(evidence) and worth.get("nuts"):
+        if evidence.get("stuck") and worth.get("nuts"):
             worth = {name: each for name, each in worth.items() if name != "split-hmc"}
         return Move(max(worth, key=lambda name: worth[name]))
     if evidence["doubt"]:

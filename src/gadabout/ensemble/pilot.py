@@ -105,7 +105,7 @@ class Pilot:
                 evidence, found = self._judged(trial, most)
         times = 0
         while True:
-            if times < MOST_TIMES and (trial.diverging > TOO_MANY or choose.stuck(evidence)):
+            if times < MOST_TIMES and (trial.diverging > TOO_MANY or evidence["stuck"]):
                 begun, times = self._with_shorter_steps(begun, times), times + 1
                 begun, trial = self._run(begun, len(trial.draws))
             elif more := choose.wanted(evidence, trial.draws.shape, most):

@@ -85,23 +85,25 @@ class Trial:
 def diagnose(trial: Trial, rhat: bool = True) -> dict[str, Any]:
     """The diagnostics of the moves that made the draws: acceptance, efficiency, gradients, R-hat if wanted.
 
-    `doubt` holds the reasons not to go on with them, in words.
+    `doubt` holds the reasons not to go on with them, in words; `stuck` says whether a chain lags behind or stands still.
     """
     draws, stats = trial.draws, trial.stats
     rates = stats["acceptance_rate"].mean(0)
-    doubt = []
+    doubt, slow, stays = [], slow_chains(stats).any(), longest_stays(draws, stats)
+    still = stays.max() > longest_by_chance(rates, len(draws))
     if trial.diverging > MOST_DIVERGING:
         doubt.append(f"{trial.diverging:.1%} of trajectories diverge")
-    if slow_chains(stats).any():
+    if slow:
         doubt.append(
             f"chain {int(np.argmin(rates))} accepts {rates.min():.0%}, the median chain {np.median(rates):.0%}"
         )
-    elif (stays := longest_stays(draws, stats)).max() > longest_by_chance(rates, len(draws)):
+    elif still:
         doubt.append(f"chain {int(np.argmax(stays))} stands still for {stays.max()} iterations")
     gradients = float(stats["gradient_evaluations"].mean()) if "gradient_evaluations" in stats else 1.0
     if rhat and not trial.rhat <= LARGEST_RHAT:
         doubt.append(f"R-hat is {trial.rhat:.2f}")
-    found = {"doubt": doubt, "acceptance": float(rates.mean()), "efficiency": trial.score, "gradients": gradients}
+    found = {"doubt": doubt, "stuck": bool(slow or still)}
+    found |= {"acceptance": float(rates.mean()), "efficiency": trial.score, "gradients": gradients}
     return found | ({"rhat": trial.rhat} if rhat else {})
 
 

@@ -1,0 +1,117 @@
+"""Seconds from the call to q = 1,000, compilation counted: the default beside NUTS of today's programs.
+
+Each run is a process of its own, without a cache of programs; the clock starts after imports and data, where a user
+calls, and stops where all draws are in memory. q is the smallest ESS of a coordinate or its square. One run with a seed
+of its own, of `FIRST` draws of each chain, says how many draws reach q = 1,000 with a fifth to spare; then each makes
+so many with fresh seeds. Seconds are told as they were, in favour of whoever falls short: of a run that did not reach
+q = 1,000, of one whose R-hat or truth says that its draws are not to be used (`good` tells), and of one that was given
+up after `MOST_SECONDS`.
+"""
+
+import json
+import os
+import subprocess
+import sys
+import time
+import warnings
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import numpy as np
+
+from gadabout.lab.peers import OURS
+from gadabout.lab.peers.peer_cold import WANTED, enough
+from gadabout.lab.peers.peer_samplers import PEERS
+from gadabout.lab.peers.peers import MOST_ERRORS, failed
+from gadabout.lab.peers.samplers import quality
+from gadabout.lab.peers.truth import differences, flat, of_chains
+from gadabout.lab.rows import Rows
+from gadabout.targets import sets
+
+NUTS = (OURS, "numpyro", "blackjax", "nutpie")
+FIRST, TUNING_SEED = 1_000, 0
+MOST_SECONDS = 120.0
+"""of a process; it is given up then"""
+GIVEN_UP = {"seconds": MOST_SECONDS, "q": 0.0, "good": False}
+
+
+def compare(
+    names: Sequence[str], peers: Sequence[str], seeds: Sequence[int], file: Path | None = None
+) -> list[dict[str, Any]]:
+    """A row for each target and peer: medians of seconds and q over seeds, and how many runs were good.
+
+    Runs that `file` holds are not made again. Raises ValueError for an unknown target, RuntimeError where a process
+    fails.
+    """
+    stored, rows = Rows(file), []
+    for name in names:
+        sets.set_of(name)
+        known = {peer: {"target": name, "peer": peer, "chains": PEERS[peer].usual} for peer in peers}
+        first = {peer: _run(stored, each | {"draws": FIRST, "seed": TUNING_SEED}) for peer, each in known.items()}
+        made: dict[str, list[dict[str, Any]]] = {peer: [] for peer in peers}
+        for seed in seeds:
+            for peer, each in known.items():
+                draws = enough(first[peer])
+                asked = each | {"draws": draws, "seed": seed}
+                made[peer].append(GIVEN_UP if draws is None else _run(stored, asked))
+        for peer, runs in made.items():
+            figures = {key: median([run[key] for run in runs]) for key in ("seconds", "q")}
+            rows.append(known[peer] | figures | {"good": sum(run["good"] for run in runs), "runs": runs})
+    return rows
+
+
+def ratios(rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
+    """By target: the seconds of the quickest other program over those of the default."""
+    found = {}
+    for name in dict.fromkeys(row["target"] for row in rows):
+        seconds = {row["peer"]: row["seconds"] for row in rows if row["target"] == name}
+        found[name] = min(each for peer, each in seconds.items() if peer != OURS) / seconds[OURS]
+    return found
+
+
+def _run(stored: Rows, known: Mapping[str, Any]) -> dict[str, Any]:
+    return stored.row({**known, "start": "call"}, lambda: _process(known))
+
+
+def _process(known: Mapping[str, Any]) -> dict[str, Any]:
+    """What the process of a run says."""
+    environment = os.environ | {"JAX_ENABLE_X64": "1", "JAX_ENABLE_COMPILATION_CACHE": "false"}
+    command = [sys.executable, "-W", "ignore", "-m", __name__, json.dumps(known)]
+    try:
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=MOST_SECONDS)
+    except subprocess.TimeoutExpired:
+        return GIVEN_UP
+    if done.returncode:
+        said = done.stderr.strip().splitlines() or ["it said nothing"]
+        raise RuntimeError(f"{known['peer']} on {known['target']} failed in a process of its own: {said[-1]}")
+    return json.loads(done.stdout.strip().splitlines()[-1])
+
+
+def main(known: dict[str, Any]) -> None:
+    """What a process does: the draws, and a line of JSON with their seconds, their q and whether they are right."""
+    warnings.simplefilter("ignore")
+    model, asked = sets.load(known["target"]), (known["chains"], known["draws"])
+    prepare = PEERS[known["peer"]].prepare
+    prepare(model, *asked)  # imports the program
+    began = time.perf_counter()
+    drawn, _ = prepare(model, *asked)(known["seed"])
+    seconds = time.perf_counter() - began
+    q, rhat_max = quality(drawn)
+    q = float(np.nan_to_num(q))
+    good = not failed({"q": q, "rhat_max": rhat_max, "right": _right(known["target"], model, drawn)}, len(drawn))
+    good = good and q >= WANTED / 2
+    print(json.dumps({"seconds": seconds, "q": q, "rhat": rhat_max, "good": good}))
+
+
+def _right(name: str, model: Any, drawn: np.ndarray) -> bool:
+    """Whether all figures that are known of a target are within 5 combined standard errors."""
+    document = sets.truth(name)
+    keys = ("quantiles",) if document["judge"] == "quantiles" else ("mean", "variance")
+    known = flat(document, model.layout.names, keys)
+    return bool(differences(of_chains(drawn, "quantiles" in keys), known, keys).max() <= MOST_ERRORS)
+
+
+if __name__ == "__main__":
+    main(json.loads(sys.argv[1]))
