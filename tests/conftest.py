@@ -8,7 +8,7 @@ from pathlib import Path
 import jax
 import pytest
 
-from gadabout.driver.programs import forget
+from gadabout.programs import forget
 
 jax.config.update("jax_enable_x64", True)
 jax.config.update("jax_num_cpu_devices", 4)  # for laws of chains laid over devices, and as docs/guides/many_devices.md

@@ -95,7 +95,7 @@ def edition(function: Callable, *arguments: Any) -> int:
             arguments too.
         arguments: pytrees; values of their arrays, or `jax.ShapeDtypeStruct` in their place, make no difference.
     """
-    arrays, rest = eqx.partition((function, arguments), _is_array)
+    arrays, rest = eqx.partition((function, arguments), is_array)
 
     def call(arrays):
         function, arguments = eqx.combine(arrays, rest)
@@ -153,7 +153,7 @@ def uncompiled(function: Callable, *arguments: Any) -> Lowered:
         function: of pytrees; what it returns beside arrays is dropped.
         arguments: arrays, or `jax.ShapeDtypeStruct` in their place, and anything else.
     """
-    arrays, rest = eqx.partition(arguments, _is_array)
+    arrays, rest = eqx.partition(arguments, is_array)
     call = lambda arrays: eqx.filter(function(*eqx.combine(arrays, rest)), eqx.is_array)
     with _on_a_processor():
         return jax.jit(call).lower(jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype), arrays))
@@ -168,7 +168,8 @@ def _on_a_processor() -> AbstractContextManager:
         return nullcontext()
 
 
-def _is_array(leaf: Any) -> bool:
+def is_array(leaf: Any) -> bool:
+    """Whether a leaf is an array, or has the shape and type of one."""
     return eqx.is_array(leaf) or isinstance(leaf, jax.ShapeDtypeStruct)
 
 

@@ -1,7 +1,7 @@
 """What users bring: models, each with a flat target and the way back to what its variables are called."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from copy import copy
 from dataclasses import replace
@@ -24,6 +24,9 @@ from gadabout.precision import whole_products
 from gadabout.target import Target
 from gadabout.transforms import transforms_of
 
+MOST_SHOWN = 8
+"""variables that the representation of a model names"""
+
 
 class AbstractModel(ABC):
     """A density that can be sampled: a flat, unconstrained `target`, a `layout`, and the user's variables.
@@ -43,8 +46,19 @@ class AbstractModel(ABC):
     dims: Mapping[str, Sequence[str]]
     coords: Mapping[str, Any]
     observed: Mapping[str, Any]
+    constant: Mapping[str, Any] = {}
+    """other data by name"""
     _traced: dict[Any, tuple[Any, int]] | None = None
     """what functions of positions return, and their editions, since the model was laid out"""
+
+    def __repr__(self) -> str:
+        """In one line its class, name and coordinates, with the first variables and their shapes."""
+        if self.layout is None:
+            return f"<{type(self).__name__} {self.name!r}, not laid out>"
+        found = [f"{name} {shape}" for name, shape in zip(self.layout.names, self.layout.shapes, strict=True)]
+        more = [f"{len(found) - MOST_SHOWN} more"] if len(found) > MOST_SHOWN else []
+        variables = ", ".join(found[:MOST_SHOWN] + more)
+        return f"<{type(self).__name__} {self.name!r}, {self.layout.dim:,} coordinates: {variables}>"
 
     @property
     def starts_itself(self) -> bool:
@@ -133,6 +147,10 @@ class AbstractModel(ABC):
     def predictions(self, keys: Key[Array, "*draws"], x: Float[Array, "*draws n"]) -> dict[str, Any]:
         """Draws of data by name, arrays (*draws, *shape), for flat positions and a key of each."""
         raise TypeError(f"model: {self.name} draws no data; give it `predict`, a function (key, position)")
+
+    def predicting(self, names: Collection[str]) -> "AbstractModel":
+        """The model that draws data given draws of the variables named: itself, but where it has to tell them apart."""
+        return self
 
     def feed(self, seed: int) -> Any:
         """Where the batches of a run come from; None where the data are all there."""

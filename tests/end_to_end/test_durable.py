@@ -20,8 +20,8 @@ import jax
 jax.config.update("jax_enable_x64", True)
 import gadabout as gad
 from gadabout import targets
-from gadabout.driver import pipeline
-pipeline.SECONDS_PER_CHUNK = 0.013
+from gadabout.driver.chunk import ChunkLength
+ChunkLength.SECONDS = 0.013
 gad.resume(sys.argv[1], targets.load("german"), progress=False)
 """
 

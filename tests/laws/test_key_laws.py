@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import gadabout as gad
-from gadabout.driver import runner, streams
+from gadabout.driver import runner
 from tests.laws import law_target
 from tests.laws.registry import ON_HOST, PLANS, SAMPLERS, UNADJUSTED, VARIANTS, entry, every
 
@@ -84,7 +84,7 @@ def test_no_key_is_used_twice_where_starts_are_searched(monkeypatch):
 def starts_of_the_chains(monkeypatch):
     """Bug of old: starts are searched with the keys of the chains' moves."""
     find = runner.find_start
-    own = lambda *parts: find(*parts[:-1], streams.stream_key(0, streams.Stream.CHAINS))
+    own = lambda *parts: find(*parts[:-1], runner.stream_key(0, runner.Stream.CHAINS))
     monkeypatch.setattr(runner, "find_start", own)
 
 

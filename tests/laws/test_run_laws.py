@@ -20,15 +20,14 @@ from gadabout.driver import (
     Records,
     Settings,
     checkpoint,
-    pipeline,
 )
-from gadabout.driver.runner import Runner
-from gadabout.driver.search import Starts
-from gadabout.driver.streams import Stream, stream_key
+from gadabout.driver.chunk import ChunkLength
+from gadabout.driver.runner import Runner, Stream, stream_key
 from gadabout.ensemble.split_hmc import SplitHMC
 from gadabout.ensemble.stages import AbstractHostStage, DrawChosen, LearnGaussian, LearnNuts
 from gadabout.layout import layout_of
 from gadabout.schedule import Draw, Learn, plan_of
+from gadabout.starts import Starts
 from tests.laws import law_target
 from tests.laws.registry import ON_HOST, PLANS, SAMPLERS, UNADJUSTED, VARIANTS, entry, every
 
@@ -88,11 +87,8 @@ def engine(name, sink, interrupted=lambda: False, *, model=PLAIN, chains=range(C
 
 def in_pieces(monkeypatch, longest):
     """Chunks of so many iterations or less, whatever the clock says: windows end within them or between."""
-
-    def wait(self):
-        self.account = pipeline.replace(self.account, chunk=longest)
-
-    monkeypatch.setattr(pipeline.Pipeline, "wait", wait)
+    monkeypatch.setattr(ChunkLength, "SECONDS", 1e9)
+    monkeypatch.setattr(ChunkLength, "LONGEST", longest)
 
 
 @pytest.fixture(autouse=True)

@@ -24,7 +24,7 @@ def test_rows_are_made_once_and_shown(tmp_path, monkeypatch):
         assert row["q_per_1000_evaluations"] == 1_000 * row["q"] / 400  # no move of these asks for a gradient
         assert 0 < row["with_warmup"] < row["q_per_1000_evaluations"]
         assert 0 < row["acceptance_rate"] <= 1
-    monkeypatch.setattr(objectives, "_run", pytest.fail)  # nothing is made again
+    monkeypatch.setattr(objectives, "sample", pytest.fail)  # nothing is made again
     assert CliRunner().invoke(app, ["bench", "objectives", "correlated-2d", "banana", *sizes]).exit_code == 0
 
 

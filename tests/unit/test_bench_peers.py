@@ -11,10 +11,9 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from gadabout import targets
-from gadabout.cli import bench_peers
+from gadabout import programs, targets
 from gadabout.cli.app import app
-from gadabout.driver import programs
+from gadabout.cli.bench_samplers import show_cold
 from gadabout.lab.peers import peer_cold, peer_picture, peer_samplers, peers, stan
 from gadabout.model import Model
 from gadabout.targets import wild
@@ -317,18 +316,18 @@ def test_a_brief_run_is_made_twice_and_the_second_counts(seconds, counts):
 
 def test_a_process_of_its_own(tmp_path):
     asked = {"target": "correlated-2d", "peer": "blackjax", "chains": 4, "draws": 20, "seed": 1, "data_home": None}
-    found = peer_cold._process(asked, str(tmp_path))
+    found = peer_cold.process(asked, str(tmp_path))
     assert found["q"] > 0
     assert found["seconds"] > 0
     assert any(tmp_path.iterdir())
     with pytest.raises(RuntimeError, match=r"blackjax on nowhere failed in a process of its own: .*nowhere"):
-        peer_cold._process({**asked, "target": "nowhere"}, str(tmp_path))
+        peer_cold.process({**asked, "target": "nowhere"}, str(tmp_path))
 
 
-def test_cold_rows(monkeypatch, tmp_path):
+def test_cold_rows(monkeypatch, tmp_path, capsys):
     """Processes in place of which numbers stand: repeats, two caches, and one peer that would need too many draws."""
     seconds, file = iter([9.0, 2.0, 7.0, 4.0]), tmp_path / "rows.jsonl"
-    monkeypatch.setattr(peer_cold, "_process", lambda asked, programs: {"seconds": next(seconds), "q": 1_000.0})
+    monkeypatch.setattr(peer_cold, "process", lambda asked, programs: {"seconds": next(seconds), "q": 1_000.0})
     rows = [{"target": "t", "peer": name, "chains": 4, "draws": 100, "q": q} for name, q in (("a", 0.0), ("b", 50.0))]
     slow, never = peer_cold.cold(rows, 2, file=file)
     assert (slow["peer"], slow["draws"], slow["q"]) == ("b", 2_400, 1_000)
@@ -336,7 +335,10 @@ def test_cold_rows(monkeypatch, tmp_path):
     assert (slow["warm_seconds"], slow["warm_seconds_range"]) == (3, [2, 4])
     assert peer_cold.cold(rows, 2, file=file) == [slow, never]  # no process is started
     assert never["draws"] is never["q"] is never["warm_seconds"] is None
-    assert bench_peers._cold_cells(never)[1] == "too many"
+    show_cold("t", [slow, never], 2)
+    shown = capsys.readouterr().out
+    assert "8.0 (7.0–9.0)" in shown
+    assert "too many" in shown
 
 
 def test_a_target_without_a_program_in_stan_is_refused():

@@ -15,8 +15,8 @@ from gadabout.checks import (
     check_probability,
     check_whole,
 )
-from gadabout.cli.counts import whole
 from gadabout.cli.errors import CliError
+from gadabout.cli.options import whole
 
 NAN, INF = float("nan"), float("inf")
 NOT_NUMBERS = ["3", b"3", None, True, False, np.bool_(True), [3], (3,), np.array([3]), {}, 3j, ...]

@@ -16,9 +16,9 @@ from typer.testing import CliRunner
 from gadabout.algorithms import PLANS, PYTHON_RECIPES, RECIPES
 from gadabout.cli import main
 from gadabout.cli.app import app
-from gadabout.cli.progress import LiveProgress, _bars, duration
-from gadabout.cli.sampler_spec import parse_sampler
-from gadabout.cli.summary import summarise
+from gadabout.cli.progress import LiveProgress, duration, stage_bars
+from gadabout.cli.specs import parse_sampler
+from gadabout.reporting.summary import summarise
 from gadabout.targets import available, sets
 
 SHORT = ["--warmup", "200", "--draws", "200", "--chains", "2"]
@@ -229,7 +229,7 @@ def test_bars_show_each_stage(capsys):
     from gadabout.driver import Progress
 
     console = Console(stderr=True, force_terminal=True, width=100)
-    with _bars(console) as bars:
+    with stage_bars(console) as bars:
         display = LiveProgress(bars)
         display(Progress("warmup", 50, 100, 0.5, 100, 3.0, 100.0))
         display(Progress("warmup", 100, 100, 0.5, 200, 3.5, 100.0))

@@ -71,8 +71,8 @@ def test_table_of_an_autoregressive_chain(draws):
 )
 def test_the_tolerance_notices_planted_bugs(monkeypatch, planted):
     """At ρ = 0.5, where x has the integrated time 3: forgetting the −1 makes it 4."""
-    correct = module._integrated_time
-    monkeypatch.setattr(module, "_integrated_time", lambda rho: planted(correct(rho)))
+    correct = module.integrated_time
+    monkeypatch.setattr(module, "integrated_time", lambda rho: planted(correct(rho)))
     with pytest.raises(AssertionError):
         check_ess(autoregressive((1, LENGTH, COORDINATES), 0.5), 0.5)
 
@@ -80,7 +80,7 @@ def test_the_tolerance_notices_planted_bugs(monkeypatch, planted):
 def test_integrated_time_by_hand():
     """Γ = 1.5, 0.3, 0.4 (lowered to 0.3), −0.1 (cut), 0.5 (behind the cut): −1 + 2 · 2.1."""
     rho = np.array([[1.0, 0.5, 0.2, 0.1, 0.3, 0.1, 0.0, -0.1, 0.4, 0.1]])
-    np.testing.assert_allclose(module._integrated_time(rho), [3.2])
+    np.testing.assert_allclose(module.integrated_time(rho), [3.2])
 
 
 def test_autocorrelation_equals_the_direct_sum():
@@ -114,7 +114,7 @@ def test_chains_are_averaged():
 def test_blocks_change_nothing(monkeypatch):
     draws = autoregressive((2, 500, 7))
     whole = initial_monotone_ess(draws)
-    monkeypatch.setattr(module, "_BLOCK", 1_000)
+    monkeypatch.setattr(module, "BLOCK", 1_000)
     np.testing.assert_allclose(initial_monotone_ess(draws), whole)
 
 
@@ -197,7 +197,7 @@ def test_many_coordinates_at_once_give_what_arviz_gives_one_by_one(shape, rho):
 def test_blocks_of_coordinates_and_units_change_nothing(monkeypatch):
     draws = autoregressive((2, 500, 7))
     whole = ess_table(draws)
-    monkeypatch.setattr(summary, "_BLOCK", 3_000)
+    monkeypatch.setattr(summary, "BLOCK", 3_000)
     for scale in (1e-200, 1.0, 1e200):
         blocks = ess_table(scale * draws)
         assert all(np.allclose(blocks[kind], whole[kind]) for kind in ("bulk", "tail"))
@@ -211,7 +211,7 @@ def test_rhat_that_another_core_works_out_is_the_same(monkeypatch, shape, cores)
     draws = autoregressive(shape, rho=0.5)
     draws[:, :, 1], draws[0, 1, 0] = 3.0, np.nan
     found = judged(draws).rhat
-    monkeypatch.setattr(summary, "_THREADS", cores)
+    monkeypatch.setattr(summary, "THREADS", cores)
     np.testing.assert_array_equal(summary.rhat_as_judged(draws), found)
 
 

@@ -1,5 +1,6 @@
 """Log densities that no proper posterior has: refused within few evaluations; proper ones, however far, are not."""
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -7,7 +8,7 @@ import pytest
 import gadabout as gad
 from gadabout.density.base import AbstractDensity
 from gadabout.ensemble.ascent import climb_to_typical_set
-from gadabout.ensemble.growth import Improper, grows, too_flat
+from gadabout.ensemble.growth import Improper, grows, refuse_directions, too_flat
 
 ROWS = np.random.default_rng(0).normal(size=(60, 3))
 ONES = np.random.default_rng(1).integers(0, 2, 60)
@@ -175,3 +176,64 @@ def test_an_improper_posterior_leaves_no_store(tmp_path):
     with pytest.raises(ValueError, match=r"does not fall along b"):
         gad.sample(lambda p: -0.5 * p["a"] ** 2, {"a": 0.0, "b": 0.0}, progress=False, out=tmp_path / "run.zarr")
     assert not list(tmp_path.iterdir())
+
+
+GROUP = np.array([0, 0, 1, 1, 2, 2])
+COUNTS = np.array([3.0, 5.0, 2.0])
+COLLINEAR = np.column_stack([ROWS, ROWS @ [0.3, -1.7, 0.9]])
+
+
+def _softmax(p):
+    return COUNTS @ jax.nn.log_softmax(p["b"]) - 0.5 * jnp.sum(p["a"] ** 2)
+
+
+def _intercept_and_groups(p):
+    return -0.5 * jnp.sum((jnp.arange(6.0) - p["a"] - p["b"][GROUP]) ** 2) - 0.5 * p["c"] ** 2
+
+
+def _collinear(p):
+    a = COLLINEAR @ p["b"]
+    return a @ ONES - jnp.sum(jax.nn.softplus(a))
+
+
+TOGETHER = {
+    "a sum": (lambda p: -0.5 * (p["a"] + p["b"]) ** 2 - 0.5 * p["c"] ** 2, ["a", "b", "c"], {"a", "b"}),
+    "softmax": (_softmax, {"a": 2, "b": 3}, {"b[0]", "b[1]", "b[2]"}),
+    "intercept and groups": (_intercept_and_groups, {"a": None, "b": 3, "c": None}, {"a", "b[0]", "b[1]", "b[2]"}),
+    "collinear columns": (_collinear, {"b": 4}, {"b[0]", "b[1]", "b[2]", "b[3]"}),
+}
+
+
+def zeros(shapes):
+    shapes = dict.fromkeys(shapes) if isinstance(shapes, list) else shapes
+    return {name: 0.0 if size is None else jnp.zeros(size) for name, size in shapes.items()}
+
+
+@pytest.mark.parametrize("name", TOGETHER)
+def test_a_flat_direction_of_several_coordinates_is_refused_by_their_names(name):
+    log_density, shapes, names = TOGETHER[name]
+    with pytest.raises(ValueError, match=r"does not fall where .* change together") as caught:
+        gad.sample(log_density, zeros(shapes), progress=False)
+    told = str(caught.value).split("where ")[1].split(" change")[0]
+    assert set(told.split(" and ")[0].split(", ")) <= names
+
+
+def test_so_is_one_along_which_log_pi_rises():
+    with pytest.raises(ValueError, match=r"grows without bound along (a, b|b, a);"):
+        gad.sample(lambda p: -0.5 * (p["a"] - p["b"]) ** 2 + 0.1 * p["a"], zeros(["a", "b"]), progress=False)
+
+
+@pytest.mark.parametrize("sd", [1e2, 1e5, 1e8])
+@pytest.mark.parametrize("tails", ["normal", "Cauchy"])
+def test_a_vague_prior_along_such_a_direction_is_proper(sd, tails):
+    """Nor is a narrow ridge refused."""
+    prior = {"normal": lambda z: -0.5 * z**2, "Cauchy": lambda z: -np.log1p(z**2)}[tails]
+    slope = {"normal": lambda z: -z, "Cauchy": lambda z: -2 * z / (1 + z**2)}[tails]
+
+    def function(x):
+        apart, mean = x[:, 0] - x[:, 1], (x[:, 0] + x[:, 1]) / sd
+        across, along = -apart, slope(mean) / sd
+        value = -0.5 * apart**2 + prior(mean) - 0.5 * x[:, 2] ** 2
+        return value, np.column_stack([across + along, -across + along, -x[:, 2]])
+
+    refuse_directions(Density(function, 3), STARTS[0], function(STARTS[:1])[0][0], np.ones(3), ["a", "b", "c"])

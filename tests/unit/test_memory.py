@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import gadabout as gad
-from gadabout.driver.memory import available_memory, check_memory
+from gadabout.driver.limits import available_memory, check_memory
 
 MACHINE = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 UNLIMITED = "9223372036854771712"
@@ -51,11 +51,11 @@ def test_without_control_groups_the_machine_counts(tmp_path):
 
 def test_a_run_beyond_its_control_group_is_refused(groups, monkeypatch):
     """40 MB of draws, in a group of 32 MiB on a machine with more."""
-    from gadabout.driver import memory
+    from gadabout.driver import limits
 
     where, own = groups("0::/job\n", **{"job/memory.max": 2**25})
-    monkeypatch.setattr(memory, "GROUPS", where)
-    monkeypatch.setattr(memory, "OWN_GROUPS", own)
+    monkeypatch.setattr(limits, "GROUPS", where)
+    monkeypatch.setattr(limits, "OWN_GROUPS", own)
     check_memory(2**20, 32, "32 things")
     with pytest.raises(MemoryError, match=r"33 things need 0.0 GiB of memory, its control group allows 0.0: use fewer"):
         check_memory(2**20, 33, "33 things")

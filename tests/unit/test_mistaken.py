@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 import gadabout as gad
 from gadabout.api.mistaken import draws_by_numpyro
 from gadabout.cli.app import app
-from gadabout.cli.report import OPTIONS, told
+from gadabout.cli.terminal import OPTIONS, told
 from tests.refusals import refused
 
 numpyro = pytest.importorskip("numpyro")

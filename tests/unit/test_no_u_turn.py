@@ -12,8 +12,8 @@ import pytest
 import gadabout as gad
 from gadabout.adaptations import Pool, doubling_windows
 from gadabout.density import HostDensity
-from gadabout.driver import loop, pipeline
-from gadabout.driver.pipeline import ALONE
+from gadabout.driver import loop, runner
+from gadabout.driver.runner import ALONE
 from gadabout.kernels import NoUTurn
 from tests.laws import law_target
 
@@ -218,7 +218,7 @@ def normal_of_the_host(x):
 )
 def test_chains_go_one_by_one_where_trajectories_differ(monkeypatch, sampler, log_density, operations, block):
     asked, advance = set(), loop.advance
-    monkeypatch.setattr(pipeline, "ALONE", operations)
+    monkeypatch.setattr(runner, "ALONE", operations)
     monkeypatch.setattr(loop, "advance", lambda *parts, **how: (asked.add(how["block"]), advance(*parts, **how))[1])
     gad.sample(log_density, START, sampler=sampler, num_warmup=20, num_draws=5, progress=False)
     assert asked == {block}

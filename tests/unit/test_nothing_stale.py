@@ -26,7 +26,7 @@ import gadabout as gad
 from gadabout import executables
 from gadabout.api.positions import starts_of
 from gadabout.density import density_of
-from gadabout.driver.own_functions import own
+from gadabout.programs import own
 
 LOW, HIGH, CLOSE = -3.0, 3.0, 1.5
 START = {"x": jnp.zeros(2)}

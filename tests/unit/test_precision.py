@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import gadabout as gad
-from gadabout.driver.programs import forget
 from gadabout.precision import whole_products
+from gadabout.programs import forget
 from gadabout.target import Target
 
 PRODUCT = re.compile(r"stablehlo\.dot_general.*")

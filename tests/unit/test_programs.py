@@ -6,8 +6,9 @@ import jax.numpy as jnp
 import pytest
 
 import gadabout as gad
-from gadabout.driver import loop, programs
-from gadabout.driver.programs import program, shapes_of
+from gadabout import programs
+from gadabout.driver import loop
+from gadabout.programs import program, shapes_of
 from gadabout.schedule import Handover
 from gadabout.target import Target
 

@@ -7,9 +7,12 @@ import sys
 import typing
 from pathlib import Path
 
+import jax
+import jax.numpy as jnp
 import pytest
 
 import gadabout as gad
+from gadabout import targets
 
 SNAPSHOT = Path(__file__).with_name("public_names.json")
 ROOMS = ("adaptations", "factors", "finite", "kernels", "minibatch", "models", "monte_carlo", "proposals")
@@ -49,6 +52,41 @@ def test_public_names_and_signatures_are_those_of_the_snapshot():
 def test_no_two_names_differ_by_a_capital_letter_only():
     lower = [name.lower().replace("_", "") for name in gad.__all__]
     assert len(set(lower)) == len(lower)
+
+
+def test_dir_shows_public_names_alone_whatever_was_imported():
+    code = "import gadabout, gadabout.cli.app, gadabout.api.sample; print(dir(gadabout) == sorted(gadabout.__all__))"
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert out == "True\n"
+    assert not [name for name in dir(gad) if name.startswith("_")]
+
+
+def log_density(x):
+    return -sum(jnp.sum(leaf**2) for leaf in jax.tree.leaves(x))
+
+
+@pytest.mark.parametrize(
+    "thing",
+    [
+        gad.default(),
+        gad.default(move="nuts"),
+        gad.Model(log_density),
+        gad.Model(log_density, position={f"v{i}": jnp.zeros((i, 50)) for i in range(1, 99)}, data={"y": jnp.ones(99)}),
+        targets.load("neal"),
+        targets.model("crossed-effects"),
+    ],
+    ids=lambda thing: thing.name,
+)
+def test_a_model_and_the_default_are_shown_in_ten_lines(thing):
+    lines = repr(thing).splitlines()
+    assert len(lines) <= 10
+    assert max(map(len, lines)) <= 200
+    assert thing.name in lines[0]
+    if isinstance(thing, gad.Plan):
+        assert all(type(stage).__name__ in line for stage, line in zip(thing.stages, lines[1:], strict=True))
+    elif thing.layout is not None:
+        assert f"{thing.layout.dim:,} coordinates" in lines[0]
+        assert thing.layout.names[0] in lines[0]
 
 
 @pytest.mark.parametrize("room", ROOMS)

@@ -16,10 +16,10 @@ from typer.testing import CliRunner
 
 import gadabout as gad
 from gadabout.cli.app import app
-from gadabout.cli.plot import draw
-from gadabout.cli.report import each_chain
-from gadabout.cli.summary import summarise
+from gadabout.cli.terminal import each_chain
 from gadabout.reporting import pictures, reading, report
+from gadabout.reporting.figure import draw
+from gadabout.reporting.summary import summarise
 from gadabout.store.integrity import SEAL, seal
 
 NASTY = "slope <b>&$x$"

@@ -120,7 +120,7 @@ def test_figures_that_cannot_be_written_do_not_hide_the_summary(tmp_path, monkey
     def full(*args):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("gadabout.cli.destinations.write_json", full)
+    monkeypatch.setattr("gadabout.cli.options.write_json", full)
     result = run("--json", tmp_path / "a.json", "--out", tmp_path / "run.zarr")
     assert result.exit_code == FAILED
     assert "could not write" in result.stderr

@@ -328,7 +328,7 @@ DEFAULT = {"sampler": None}
         (MemoryError, "num_draws.*GiB", {"num_draws": 10**12}),
         (MemoryError, "num_chains.*GiB", {"num_chains": 10**10}),
         (MemoryError, "gad-mala on 1,000,000 coordinates", {"init": jnp.zeros(10**6)}),
-        (MemoryError, "1,000,000 coordinates that the plan default looks at", {"init": jnp.zeros(10**6)} | DEFAULT),
+        (MemoryError, "1,000,000 coordinates of the pilot run", {"init": jnp.zeros(10**6)} | DEFAULT),
         (MemoryError, "num_draws.*GiB", {"num_draws": 10**12} | DEFAULT),
         (MemoryError, "num_warmup.*GiB", {"num_warmup": 10**12} | DEFAULT),
         (ValueError, "differentiated", {"model": no_derivative} | DEFAULT),

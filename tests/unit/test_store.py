@@ -17,6 +17,7 @@ import xarray as xr
 
 import gadabout as gad
 from gadabout.driver import CheckpointError
+from gadabout.driver.chunk import ChunkLength
 from gadabout.lab.verify.damage import Killed, killed_at
 from gadabout.layout import layout_of
 from gadabout.store import Manifest, StoreError, ZarrSink, layout_from_json, layout_to_json
@@ -65,14 +66,9 @@ def whole(quick_to_compile):
 @pytest.fixture(autouse=True)
 def _often(monkeypatch):
     """A checkpoint before every piece of work, and pieces of at most seven iterations."""
-    from gadabout.driver import pipeline
-
     monkeypatch.setattr(ZarrSink, "due", lambda self: True)
-
-    def wait(self):
-        self.account = pipeline.replace(self.account, chunk=7)
-
-    monkeypatch.setattr(pipeline.Pipeline, "wait", wait)
+    monkeypatch.setattr(ChunkLength, "SECONDS", 1e9)
+    monkeypatch.setattr(ChunkLength, "LONGEST", 7)
 
 
 def test_a_stored_run_is_the_run(tmp_path, whole):

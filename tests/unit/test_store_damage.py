@@ -19,6 +19,7 @@ import gadabout as gad
 from gadabout.api.status import status_of
 from gadabout.cli.app import app
 from gadabout.driver import CheckpointError
+from gadabout.driver.chunk import ChunkLength
 from gadabout.lab.verify.damage import Killed, killed_at
 from gadabout.reporting.page import read
 from gadabout.store import Manifest, StoreError, ZarrSink
@@ -38,14 +39,9 @@ def density(x):
 @pytest.fixture(autouse=True)
 def _often(monkeypatch):
     """A checkpoint before every piece of work, and pieces of at most seven iterations."""
-    from gadabout.driver import pipeline
-
     monkeypatch.setattr(ZarrSink, "due", lambda self: True)
-
-    def wait(self):
-        self.account = pipeline.replace(self.account, chunk=7)
-
-    monkeypatch.setattr(pipeline.Pipeline, "wait", wait)
+    monkeypatch.setattr(ChunkLength, "SECONDS", 1e9)
+    monkeypatch.setattr(ChunkLength, "LONGEST", 7)
 
 
 def start(path=None, log_density=density, sampler=MALA, **more):

@@ -8,7 +8,7 @@ import scipy.linalg  # noqa: F401  (its library of linear algebra is what XLA ca
 from threadpoolctl import ThreadpoolController
 
 import gadabout as gad
-from gadabout.driver.threads import one_thread
+from gadabout.driver.devices import one_thread
 
 LIBRARIES = ThreadpoolController()
 

@@ -41,7 +41,8 @@ def test_differences_are_counted_in_combined_errors():
 
 
 def test_runs_that_disagree_are_refused(monkeypatch):
-    monkeypatch.setattr(truth, "_run", lambda model, sampled, acceptance, seed, draws: RNG.normal(seed, 1, (8, 100, 7)))
+    apart = lambda model, sampled, acceptance, seed, draws: RNG.normal(seed, 1, (8, 100, 7))
+    monkeypatch.setattr(truth, "draws_of", apart)
     with pytest.raises(RuntimeError, match=r"ark: runs are .* standard errors apart"):
         truth.truth("ark", 0)
 
@@ -50,7 +51,7 @@ def test_draws_are_spread_over_symmetric_copies(monkeypatch):
     """Of three labels, drawn in one order, each has the mean of all three, and the variance between them."""
     centres = np.array([-2.0, 0.0, 5.0, 0.3, 0.2, 0.1, -0.5])
     draws = lambda model, sampled, acceptance, seed, draws: RNG.normal(centres, 0.1, (8, 2_000, 7))
-    monkeypatch.setattr(truth, "_run", draws)
+    monkeypatch.setattr(truth, "draws_of", draws)
     document = truth.truth("mixture-labels", 0)
     assert document["method"].endswith("spread over symmetric copies")
     np.testing.assert_allclose(document["variables"]["mu"]["mean"], 1.0, atol=0.1)

@@ -1,23 +1,33 @@
 """BlackJAX both ways: its algorithms as samplers, and samplers as pairs of functions for its loops."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
+from jax.core import Tracer
 from jax.tree_util import Partial
 from jaxtyping import Array, PyTree
 
 from gadabout.adaptations import NoAdaptation
 from gadabout.api.checks import checked_model
+from gadabout.api.flat import flat_draws
+from gadabout.api.sample import sample
 from gadabout.api.warm import learned_from
 from gadabout.calls import called
 from gadabout.checks import check_function, check_truth, shown
+from gadabout.density import density_of
+from gadabout.ensemble.choose import Move
+from gadabout.ensemble.handover import Handover
+from gadabout.ensemble.made import chosen, made_move
 from gadabout.kernels import AbstractKernel
 from gadabout.kernels.base import Info
 from gadabout.layout import layout_of
+from gadabout.model import AbstractModel
 from gadabout.models.missing import needs
 from gadabout.sampler import Sampler, State
+from gadabout.schedule import Plan
 from gadabout.target import Point
 
 if TYPE_CHECKING:
@@ -26,6 +36,8 @@ if TYPE_CHECKING:
 
 STATISTICS = {"is_divergent": "diverging", "energy": "energy", "num_integration_steps": "n_steps"}
 """what BlackJAX's infos call statistics, and ArviZ"""
+COUNTS = ("n_steps", "gradient_evaluations")
+"""statistics of the default's moves that add up over a block"""
 
 
 class BlackJAX(AbstractKernel):
@@ -93,12 +105,12 @@ class ChainState(NamedTuple):
     """A chain in one of BlackJAX's loops: where it stands, log π there, and the sampler's own state."""
 
     position: PyTree
-    logdensity: Array
-    inner: State
+    logdensity: Any
+    inner: Any
 
 
 def to_blackjax(
-    sampler: Sampler,
+    sampler: Sampler | Plan,
     logdensity: Callable[..., Any],
     position: PyTree,
     *,
@@ -107,8 +119,12 @@ def to_blackjax(
 ) -> "SamplingAlgorithm":
     """A sampler's `(init, step)` for one chain, to be jitted, mapped over chains and scanned as BlackJAX's are.
 
+    Of `default()` they are the move that its pilot run chose, with all that was learned: that of `warm_start`, or else
+    of a run from `position`. It is NumPy, and its functions are for a loop in Python: they cannot be compiled. A step
+    of independence proposals is a block of them.
+
     Args:
-        sampler: a recipe's result.
+        sampler: a recipe's result, or `default()`.
         logdensity: log π of a position, or a `gadabout.Model`.
         position: an example of a position, a pytree of arrays.
         warm_start: a result of `sample`, whose θ and fitted Gaussian the kernel begins with.
@@ -123,10 +139,14 @@ def to_blackjax(
         TypeError, ValueError: for an argument that is not of its kind.
     """
     needs("blackjax", "blackjax", "to_blackjax")
-    if not isinstance(sampler, Sampler):
+    if not isinstance(sampler, Sampler) and not (isinstance(sampler, Plan) and sampler.on_host):
         raise TypeError(f"sampler must be a recipe's result, such as gadabout.gad_mala(), got {shown(sampler)}")
     check_truth("adapt", adapt)
     model = checked_model(logdensity, None, None, None).laid_out(layout_of(position, "position"))
+    if isinstance(sampler, Plan):
+        if adapt:
+            raise ValueError("adapt: default() has learned by then, and stands still; pass adapt=False")
+        return _chosen(sampler, model, position, warm_start)
     target, layout = model.target, model.layout
     assert layout is not None
     learned = None if warm_start is None else learned_from(warm_start, layout)
@@ -144,6 +164,52 @@ def to_blackjax(
         record = {name: values[0] for name, values in record.items()}
         return told(after, record["lp"]), record
 
+    return _algorithm(init, step)
+
+
+def _algorithm(init: Callable, step: Callable) -> "SamplingAlgorithm":
     from blackjax.base import SamplingAlgorithm  # takes a while to import
 
     return SamplingAlgorithm(init, step)  # pyright: ignore[reportArgumentType]
+
+
+def _chosen(
+    plan: Plan, model: AbstractModel, position: PyTree, warm_start: "xr.DataTree | None"
+) -> "SamplingAlgorithm":
+    """The move that a run of the default chose, with what it learned, for one chain in a loop of Python's."""
+    layout = model.layout
+    assert layout is not None
+    tree = sample(model, position, sampler=plan, progress=False) if warm_start is None else warm_start
+    flat_draws(tree, layout)  # raises where the variables are not the model's
+    choice = tree.attrs.get("choice")
+    if not isinstance(choice, Mapping) or "move" not in choice:
+        raise ValueError(f"warm_start must be a result of default(), got one of {tree.attrs.get('sampler')!r}")
+    learned = {str(name): np.asarray(values.values) for name, values in tree["learned"].data_vars.items()}
+    density = density_of(model.target, layout.dim, chains=1, block=32)
+    move = made_move(density, chosen(Handover(np.zeros((1, layout.dim)), **learned), Move(choice["move"])))
+
+    def init(position: PyTree, rng_key: Any = None) -> ChainState:
+        _refuse_tracers(position)
+        x = np.asarray(layout.ravel(position), float)
+        return ChainState(position, density.value_and_grad(x[None])[0][0], None)
+
+    def step(rng_key: Any, state: ChainState) -> tuple[ChainState, dict[str, Any]]:
+        _refuse_tracers((rng_key, state.position))
+        typed = jnp.issubdtype(rng_key.dtype, jax.dtypes.prng_key)
+        words = np.asarray(jax.random.key_data(rng_key) if typed else rng_key)
+        rng = np.random.Generator(np.random.Philox(np.random.SeedSequence(words.tolist())))
+        begun = state.inner or move.init(np.asarray(layout.ravel(state.position), float)[None], rng)
+        inner, drawn = move.advance(begun, rng, 1)
+        record = {name: rows[:, 0].sum() if name in COUNTS else rows[-1, 0] for name, rows in drawn.items()}
+        after = layout.unravel(jnp.asarray(record.pop("position"), float))
+        return ChainState(after, record["lp"], inner), record
+
+    return _algorithm(init, step)
+
+
+def _refuse_tracers(tree: PyTree) -> None:
+    if any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(tree)):
+        raise TypeError(
+            "sampler: default() draws in NumPy, in a loop of Python's, and cannot be compiled; for jit, vmap and scan "
+            "pass a recipe, as in to_blackjax(gadabout.nuts(), logdensity, position, warm_start=tree)"
+        )

@@ -1,6 +1,7 @@
 """Where chains start, as users say it: one position, a function of a key, or one position for each chain."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import equinox as eqx
@@ -13,10 +14,10 @@ from jaxtyping import Array, Float, Key, PyTree
 from gadabout.api.mistaken import refuse_list
 from gadabout.calls import called, check_call
 from gadabout.checks import shown
-from gadabout.driver import Starts
 from gadabout.executables import compiled
 from gadabout.layout import Layout, in_order, shapes_of
 from gadabout.model import AbstractModel
+from gadabout.starts import Starts
 
 TRIES = 100
 """how often a start that is drawn is drawn anew until it is finite"""
@@ -57,7 +58,8 @@ def starts_of(init: Any, init_per_chain: PyTree, model: AbstractModel, num_chain
     if init is None:
         layout = _checked(_drawn_shapes(model.start), "init", model, discrete)
         return _drawn_starts(DrawnFrom(model.start, layout), layout)
-    if callable(init):
+    if _draws(init):
+        init = init if jax.tree_util.all_leaves([init]) else partial(init)  # no pytree, which may hold arrays
         check_call("init", "of a key", init, jax.random.key(0))
         layout = _layout(_drawn_shapes(init), "init", model, discrete)
         return _drawn_starts(DrawnFrom(init, layout, _giver(model)), layout)
@@ -70,6 +72,13 @@ def starts_of(init: Any, init_per_chain: PyTree, model: AbstractModel, num_chain
     own, moves = np.asarray(centre, float), np.asarray(is_real, float)
     rows = lambda rng, chains: own + moves * rng.standard_normal((chains, len(own)))
     return Starts(Partial(_around, centre, is_real), TRIES, layout, rows)
+
+
+def _draws(init: Any) -> bool:
+    """Whether it is a function of a key; a module that can be called, a pytree with arrays in it, is a position."""
+    if not callable(init) or isinstance(init, Partial) or hasattr(init, "__func__"):
+        return callable(init)
+    return not any(isinstance(leaf, np.ndarray | jax.Array) for leaf in jax.tree.leaves(init))
 
 
 def _drawn_starts(draw: "DrawnFrom", layout: Layout) -> Starts:
@@ -146,8 +155,10 @@ def _as_arrays(argument: str, position: PyTree) -> PyTree:
         try:
             values = jnp.asarray(leaf)
         except (TypeError, ValueError) as error:
+            remedy = "; of a module pass the arrays alone, as of equinox.partition(module, equinox.is_inexact_array)"
             raise TypeError(
                 f"{argument} must be {what}, got a leaf of type {type(leaf).__name__}: {shown(leaf)}"
+                f"{remedy if callable(leaf) else ''}"
             ) from error
         if jnp.issubdtype(values.dtype, jnp.inexact) and not jnp.isfinite(values).all():
             raise ValueError(
@@ -177,6 +188,6 @@ def _checked(position: PyTree, argument: str, model: AbstractModel, discrete: bo
         if not (np.issubdtype(dtype, np.floating) or discrete):
             raise TypeError(
                 f"{argument}: {name!r} has the type {dtype}, but this sampler moves real numbers; pass floating-point "
-                f"numbers, such as jnp.asarray({name}, float)"
+                f"numbers, such as jnp.asarray({name}, float), or, if it is a constant, take it out and pass it as data"
             )
     return layout

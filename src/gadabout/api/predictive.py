@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, PyTree
 
-from gadabout.api.flat import flat_draws, layout_from
+from gadabout.api.flat import check_result, flat_draws, layout_from
 from gadabout.calls import numbers_from
 from gadabout.checks import check_array, check_function, check_truth, check_whole, shown
 from gadabout.diagnostics import positions
@@ -47,6 +47,8 @@ def posterior_predictive(tree: "xr.DataTree", model: AbstractModel, *, seed: int
 
     if not isinstance(model, AbstractModel):
         raise TypeError(f"model must be one that draws data, such as a Model with `predict`, got {shown(model)}")
+    check_result(tree, "tree")
+    model = model.predicting({str(name) for name in tree["posterior"].data_vars})
     layout = model.layout or layout_from(tree, model, "tree")
     model, x = model.laid_out(layout), flat_draws(tree, layout, "tree")
     chains, draws = x.shape[:2]

@@ -14,14 +14,16 @@ from gadabout.files import json_value
 from gadabout.findings import Finding, note
 from gadabout.findings.adapting import constant_gain
 from gadabout.findings.divergences import cut_short, with_variables
-from gadabout.findings.draws import as_tree, found_in_draws, judge
+from gadabout.findings.draws import Verdict, as_tree, draws_of, found_in_draws, judge
 from gadabout.findings.energies import slow_energies
 from gadabout.findings.heavy_tails import heavy_tails
 from gadabout.findings.offsets import far_from_zero
 from gadabout.findings.run import all_frozen, few_starts, found_in_run, unseen_modes, unsettled
 from gadabout.findings.supports import border, undefined_gradients
+from gadabout.findings.unexplored import stays, unexplored
 from gadabout.model import AbstractModel
 from gadabout.store import ZarrSink
+from gadabout.store.integrity import FIGURES
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -45,6 +47,8 @@ def to_datatree(engine: Engine, ending: Ending, model: AbstractModel, attributes
     variable, as groups of the same variables; `posterior_predictive` is there where the model draws data.
     """
     import xarray as xr
+
+    from gadabout.api.tree import Result  # as xarray, only where there is a result
 
     sink = engine.records.sink
     tree = _stored(engine, sink) if isinstance(sink, ZarrSink) else _in_memory(engine, model)
@@ -72,7 +76,7 @@ def to_datatree(engine: Engine, ending: Ending, model: AbstractModel, attributes
         tree["posterior_predictive"] = posterior_predictive(tree, model, seed=attributes["seed"])
     if isinstance(sink, ZarrSink):
         _keep(tree, sink, model)
-    return tree
+    return Result.from_dict(tree.to_dict())
 
 
 def _in_memory(engine: Engine, model: AbstractModel) -> "xr.DataTree":
@@ -84,7 +88,7 @@ def _in_memory(engine: Engine, model: AbstractModel) -> "xr.DataTree":
     if not {"posterior", "sample_stats"} & set(groups):  # an interruption before the first draw
         groups |= engine.nothing()
     return arviz_base.from_dict(
-        groups | ({"observed_data": dict(model.observed)} if model.observed else {}),
+        groups | _given(model),
         save_warmup=True,
         check_conventions=False,
         dims=dict(model.dims) or None,
@@ -110,14 +114,20 @@ def _keep(tree: "xr.DataTree", sink: ZarrSink, model: AbstractModel) -> None:
     if sink.failed:
         return
     try:
-        if model.observed:
-            groups = {"observed_data": dict(model.observed)}
-            made = arviz_base.from_dict(groups, dims=dict(model.dims) or None, coords=dict(model.coords) or None)
-            tree["observed_data"] = made["observed_data"]
-        sink.finish(tree, ("learned", "diagnostics", "observed_data", "posterior_predictive"), json_value(tree.attrs))
+        if given := _given(model):
+            made = arviz_base.from_dict(given, dims=dict(model.dims) or None, coords=dict(model.coords) or None)
+            for name in given:
+                tree[name] = made[name]
+        sink.finish(tree, FIGURES, json_value(tree.attrs))
     except OSError as error:
         problem = f"the result could not be finished at {str(sink.path)!r}: {error}"
         note(tree, [Finding("not-saved", problem, "all draws are there; free some space, and resume the run")])
+
+
+def _given(model: AbstractModel) -> dict[str, dict[str, Any]]:
+    """The groups of data that the model was given."""
+    groups = {"observed_data": dict(model.observed), "constant_data": dict(model.constant)}
+    return {name: group for name, group in groups.items() if group}
 
 
 def _found(engine: Engine, ending: Ending, tree: "xr.DataTree") -> list[Finding]:
@@ -142,8 +152,20 @@ def _found(engine: Engine, ending: Ending, tree: "xr.DataTree") -> list[Finding]
     found += unseen_modes(engine.evidence, verdict.names)
     found = with_variables(found, dataset, stats, verdict.names) + cut_short(dataset, stats, verdict.names)
     tails = heavy_tails(dataset, verdict, _known_tails(engine, verdict.names))
-    found += far_from_zero(dataset, verdict) + slow_energies(stats)
+    found += far_from_zero(dataset, verdict) + slow_energies(stats) + stays(stats, engine.evidence)
+    found += _unexplored(engine, dataset, stats, verdict)
     return found if all_frozen(stats) else found + found_in_draws(dataset, verdict) + tails
+
+
+def _unexplored(
+    engine: Engine, posterior: "xr.Dataset", stats: Mapping[str, np.ndarray], verdict: Verdict
+) -> list[Finding]:
+    """Mass farther out than draws, where they are made on the host and their variables are the coordinates."""
+    if not engine.plan.on_host or "lp" not in stats or len(verdict.names) != engine.density.dim:
+        return []
+    x = [draws_of(each, verdict.spacing).astype(float) for each in posterior.data_vars.values()]
+    flat = np.concatenate(x, 2).reshape(-1, engine.density.dim)
+    return unexplored(engine.density, flat, stats["lp"][:, :: verdict.spacing].ravel().astype(float), verdict.names)
 
 
 def _known_tails(engine: Engine, names: list[str]) -> dict[str, float]:

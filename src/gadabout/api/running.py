@@ -7,7 +7,6 @@ import time
 import warnings
 import zlib
 from collections.abc import Callable, Collection
-from dataclasses import asdict
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,19 +25,19 @@ from gadabout.driver import (
     Progress,
     Records,
     Settings,
-    Starts,
     deferred_interrupt,
+    devices,
     display,
-    processes,
 )
-from gadabout.driver.search import NoFiniteStart
 from gadabout.files import PACKAGE
 from gadabout.findings import category
 from gadabout.model import AbstractModel
 from gadabout.sampler import Learned, for_layout
 from gadabout.schedule import Plan
+from gadabout.starts import NoFiniteStart, Starts
 from gadabout.store import FollowedSink, ZarrSink, digest
 from gadabout.store.arrays import opened
+from gadabout.store.runs import settings_as_told
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -65,19 +64,10 @@ def carry_out(
     """
     plan = for_layout(plan, model.layout)
     stored = sink if isinstance(sink, ZarrSink) else None
-    mesh, progress = settings.mesh, progress and processes.leads(settings.mesh)
-    observers: list[Callable[[Progress], object]] = [display()] if progress else []
-    if callback is not None:
-        observers.append(callback)
+    mesh, progress = settings.mesh, progress and devices.leads(settings.mesh)
+    observers = _observers(stored, callback, progress)
     if stored is not None:
-        observers.append(stored.saw)
-        stored.tell = _say if progress else stored.tell
-        stored.arrays.attributes = {
-            "inference_library": "gadabout",
-            "sampler": plan.name,
-            "seed": seed,
-            "ending": "running",
-        }
+        stored.arrays.attributes = _begun(plan, seed)
     try:
         with deferred_interrupt(*([] if not sink.durable else [signal.SIGTERM])) as interrupted:
             engine = Engine(
@@ -88,7 +78,7 @@ def carry_out(
             engine.compile()
             import_module("xarray")  # which takes as long as the threads that compile
             ending = engine.drive(checkpoint)
-            if isinstance(ending, Interrupted) and engine.pipeline.account.iterations == 0:
+            if isinstance(ending, Interrupted) and engine.pipeline.iterations == 0:
                 raise KeyboardInterrupt
             account = {"seed": seed, **settings_as_told(settings), "seconds_total": time.perf_counter() - began}
             tree = _result(engine, ending, model, account)
@@ -101,34 +91,61 @@ def carry_out(
     finally:
         if stored is not None:
             stored.close()
-    if progress and "why" in engine.evidence:
-        _say(f"draws by {engine.evidence['why']}")
-    if isinstance(ending, Interrupted) and stored is not None and progress:
-        _say(f"the run goes on by `gadabout resume {stored.path}`, or gadabout.resume({str(stored.path)!r}, ...)")
+    if progress:
+        _tell(engine, ending, stored)
     if interrupted.signum == signal.SIGTERM:
         os.kill(os.getpid(), signal.SIGTERM)  # whoever sent it wants the process to end
     if isinstance(ending, Failed):
         raise RunStopped(ending.reason, tree) from engine.pipeline.cause
-    if not processes.leads(mesh):
-        return tree
-    for finding, message in zip(tree.attrs["findings"], tree.attrs["warnings"], strict=True):
-        ours = (str(PACKAGE),)  # what is told is the line of the user's file
-        warnings.warn(message, category(finding["kind"]), skip_file_prefixes=ours)
+    if devices.leads(mesh):
+        _warn(tree)
     return tree
+
+
+def _observers(
+    stored: ZarrSink | None, callback: Callable[[Progress], object] | None, progress: bool
+) -> list[Callable[[Progress], object]]:
+    """The functions that are called with a run's progress: the display, the user's and the store's."""
+    observers: list[Callable[[Progress], object]] = [display()] if progress else []
+    if callback is not None:
+        observers.append(callback)
+    if stored is not None:
+        observers.append(stored.saw)
+        stored.tell = _say if progress else stored.tell
+    return observers
+
+
+def _begun(plan: Plan, seed: int) -> dict[str, Any]:
+    """The attributes of a store whose run has not ended."""
+    return {"inference_library": "gadabout", "sampler": plan.name, "seed": seed, "ending": "running"}
+
+
+def _tell(engine: Engine, ending: Ending, stored: ZarrSink | None) -> None:
+    """Prints which move drew the draws and why, and how an interrupted run goes on."""
+    if "why" in engine.evidence:
+        _say(f"draws by {engine.evidence['why']}")
+    if isinstance(ending, Interrupted) and stored is not None:
+        _say(f"the run goes on by `gadabout resume {stored.path}`, or gadabout.resume({str(stored.path)!r}, ...)")
+
+
+def _warn(tree: "xr.DataTree") -> None:
+    """Warns of each finding, at the line of the user's file."""
+    for finding, message in zip(tree.attrs["findings"], tree.attrs["warnings"], strict=True):
+        warnings.warn(message, category(finding["kind"]), skip_file_prefixes=(str(PACKAGE),))
 
 
 def _result(engine: Engine, ending: Ending, model: AbstractModel, account: dict[str, Any]) -> "xr.DataTree":
     """The result in every process; that of a store is written by one, and opened by the others."""
     sink = engine.records.sink
     if not isinstance(sink, FollowedSink):
-        return processes.in_step(engine.settings.mesh, lambda: to_datatree(engine, ending, model, account))
-    processes.in_step(engine.settings.mesh, lambda: (engine.theta(), engine.verdict()))  # as `to_datatree` asks
+        return devices.in_step(engine.settings.mesh, lambda: to_datatree(engine, ending, model, account))
+    devices.in_step(engine.settings.mesh, lambda: (engine.theta(), engine.verdict()))  # as `to_datatree` asks
     return opened(sink.path)
 
 
 def sink_for(settings: Settings, path: Path, make: Callable[[], ZarrSink]) -> ZarrSink | FollowedSink:
     """The store as one process of several makes or opens it, and as the others see it."""
-    made = processes.in_step(settings.mesh, make if processes.leads(settings.mesh) else lambda: None)
+    made = devices.in_step(settings.mesh, make if devices.leads(settings.mesh) else lambda: None)
     return FollowedSink(path) if made is None else made
 
 
@@ -136,7 +153,7 @@ def check_alike(
     model: AbstractModel, plan: Plan, settings: Settings, seed: int, record: Collection[str] | None
 ) -> None:
     """Raises ValueError where the processes of a run were called with different arguments."""
-    if processes.several(settings.mesh):
+    if devices.several(settings.mesh):
         assert model.layout is not None
         chosen = None if record is None else sorted(record)
         told = (
@@ -148,17 +165,7 @@ def check_alike(
             str(jnp.result_type(float)),
         )
         said = repr((plan.name, digest(plan), digest(model.target.data), told))
-        processes.check_alike(settings.mesh, zlib.crc32(said.encode()))
-
-
-def settings_as_told(settings: Settings) -> dict[str, Any]:
-    """The settings as a result and a manifest hold them."""
-    names = ("num_chains", "num_warmup", "num_draws", "thinning")
-    until = {} if settings.until is None else {"until": asdict(settings.until)}
-    adapt = "pooled" if settings.pooled else "per-chain"
-    over = {"devices": settings.mesh.size} if settings.mesh is not None else {}
-    over |= {"chain_block": settings.chain_block} if settings.chain_block is not None else {}
-    return {**{name: getattr(settings, name) for name in names}, "adapt": adapt, **over, **until}
+        devices.check_alike(settings.mesh, zlib.crc32(said.encode()))
 
 
 def _say(text: str) -> None:

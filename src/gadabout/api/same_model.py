@@ -6,7 +6,8 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from gadabout.driver import Settings, density_for, log_densities
+from gadabout.density import density_for
+from gadabout.driver import Settings, log_densities
 from gadabout.model import AbstractModel
 from gadabout.schedule import Plan
 from gadabout.store import Manifest, StoreError, digest
@@ -33,7 +34,8 @@ def check_model(
     there, positions, slopes = start["log_densities"], start["positions"], start.get("gradients")
     if plan.on_host:  # by the programs that the run goes on with
         assert model.layout is not None
-        here, gradients = density_for(model.target, model.layout, settings).value_and_grad(positions)
+        how = settings.num_chains, settings.mesh, settings.chain_block
+        here, gradients = density_for(model.target, model.layout, *how).value_and_grad(positions)
     else:
         found = log_densities(model.target, jnp.asarray(positions), 0 if slopes is None else 1)
         here, gradients = (None if values is None else np.asarray(values) for values in found)

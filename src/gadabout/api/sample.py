@@ -13,20 +13,15 @@ from gadabout.api.flat import layout_from
 from gadabout.api.mistaken import refuse_place, words_of_others
 from gadabout.api.positions import starts_of
 from gadabout.api.running import carry_out, check_alike, sink_for
-from gadabout.api.stored import begin, check_destination
 from gadabout.api.warm import last_positions, learned_from, suited
 from gadabout.checks import check_function, check_one_of, check_truth, check_whole
-from gadabout.driver import (
-    MemorySink,
-    Progress,
-    Settings,
-    Starts,
-    Until,
-)
-from gadabout.driver.processes import in_step
+from gadabout.driver import MemorySink, Progress, Settings, Until
+from gadabout.driver.devices import in_step
 from gadabout.model import AbstractModel
 from gadabout.sampler import Learned, Sampler, for_layout
 from gadabout.schedule import Plan
+from gadabout.starts import Starts
+from gadabout.store.runs import begin, check_destination
 
 if TYPE_CHECKING:
     import xarray as xr

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from gadabout.api.stored import manifest_of, obstacle
 from gadabout.findings.draws import judge
 from gadabout.store.arrays import HIDDEN, opened
 from gadabout.store.integrity import check_store
+from gadabout.store.runs import manifest_of, obstacle
 from gadabout.store.sink import STATUS, in_use
 
 STOPPED = ("running", "interrupted", "failed")

@@ -7,13 +7,10 @@ import typer
 
 from gadabout.cli.bench import bench
 from gadabout.cli.errors import OneLineErrors
+from gadabout.cli.laboratory import reproduce, verify
 from gadabout.cli.listing import list_names
-from gadabout.cli.report_page import report
-from gadabout.cli.reproduce import reproduce
-from gadabout.cli.resume import resume
-from gadabout.cli.sample import sample
-from gadabout.cli.status import status
-from gadabout.cli.verify import verify
+from gadabout.cli.runs import resume, sample
+from gadabout.cli.stored import report, status
 
 app = typer.Typer(
     cls=OneLineErrors,

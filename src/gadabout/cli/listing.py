@@ -8,7 +8,6 @@ from typing import Annotated, Any, get_type_hints
 import typer
 
 from gadabout.cli.errors import CliError, did_you_mean
-from gadabout.cli.settings import choices
 
 WIDTH = 100
 KINDS = {bool: "true or false", int: "a whole number", float: "a number", None: "an object"}
@@ -54,6 +53,8 @@ def _head(recipe: Callable[..., Any]) -> str:
 
 def _show(name: str, recipe: Callable[..., Any], in_python: bool) -> None:
     """Prints the settings of a recipe as its signature and its docstring tell of them."""
+    from gadabout.cli.specs import choices
+
     parameters, hints, meaning = inspect.signature(recipe).parameters, get_type_hints(recipe), meanings(recipe)
     print(f"{name}: {_head(recipe)}")
     if parameters:

@@ -1,29 +1,46 @@
-"""What the commands of `gadabout bench` share: precision, tables, figures."""
+"""What the commands of the laboratory share: precision, errors, tables."""
 
-from collections.abc import Iterable, Sequence
-from pathlib import Path
-from typing import Annotated, Any
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
 
-import typer
+from gadabout.cli.errors import CliError
 
-from gadabout.cli.destinations import check_json, save_json
+Row = Mapping[str, Any]
+Columns = Sequence[tuple[str, str | Callable[[Any], str]]]
+"""of each column its heading, and a format of a row's figures, such as "{seconds:.1f}", or a function of the row"""
 
-DataHome = Annotated[Path | None, typer.Option(metavar="DIR", help="Folder of data files.")]
 
-
-def in_float64(json_file: Path | None) -> None:
-    """Refuses a file that cannot be written, before anything runs, and sets double precision."""
-    if json_file is not None:
-        check_json(json_file)
+def in_float64() -> None:
+    """Sets double precision."""
     import jax
 
     jax.config.update("jax_enable_x64", True)
 
 
-def show_table(
+@contextmanager
+def measuring(what: str = "") -> Iterator[None]:
+    """Shows a spinner with these words, if any, in a terminal; what the block refuses becomes an error of one line."""
+    from gadabout.cli.progress import working
+
+    try:
+        with working(what, bool(what)):
+            yield
+    except (ValueError, RuntimeError, ImportError, OSError) as error:
+        raise CliError(str(error)) from error
+
+
+def show_table(title: str, columns: Columns, rows: Iterable[Row], *, left: int = 1, whole: int = 1) -> None:
+    """Prints rows as a table; its first `left` columns stand to the left, its first `whole` are never broken."""
+    forms = [form.format_map if isinstance(form, str) else form for _, form in columns]
+    cells = [[form(row) for form in forms] for row in rows]
+    show_cells(title, [heading for heading, _ in columns], cells, left=left, whole=whole)
+
+
+def show_cells(
     title: str, headings: Sequence[str], cells: Iterable[Sequence[str]], *, left: int = 1, whole: int = 1
 ) -> None:
-    """Prints a table; its first `left` columns stand to the left, its first `whole` are never broken into lines."""
+    """Prints a table of words; `left` and `whole` as in `show_table`."""
     from rich.console import Console
     from rich.table import Table
 
@@ -35,7 +52,7 @@ def show_table(
     Console().print(table)
 
 
-def save(rows: list[dict[str, Any]], json_file: Path | None) -> None:
-    """Saves the figures where that is wanted."""
-    if json_file is not None:
-        save_json(json_file, rows)
+def span(row: Row, name: str, form: str) -> str:
+    """A figure and its range, as 1.2 (1.1–1.4)."""
+    low, high = row[f"{name}_range"]
+    return f"{row[name]:{form}} ({low:{form}}–{high:{form}})"

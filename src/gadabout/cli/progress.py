@@ -23,7 +23,7 @@ def display(enabled: bool) -> Iterator[Callback | None]:
     if not enabled:
         yield None
     elif is_live(console):
-        with _bars(console) as bars:
+        with stage_bars(console) as bars:
             yield LiveProgress(bars)
     else:
         print("gadabout: compiling", file=sys.stderr, flush=True)
@@ -46,7 +46,8 @@ def is_live(console: Console) -> bool:
     return sys.stderr.isatty() and console.is_terminal and not console.is_dumb_terminal
 
 
-def _bars(console: Console) -> Bars:
+def stage_bars(console: Console) -> Bars:
+    """Bars of the stages of a run, on a terminal."""
     return Bars(
         SpinnerColumn(finished_text="[green]✓[/]"),
         TextColumn("{task.description:<8}"),
@@ -68,7 +69,7 @@ class LiveProgress:
         self.pace = Pace()
 
     def __call__(self, progress: Progress) -> None:
-        self.pace.see(progress)
+        self.pace.update(progress)
         if progress.stage not in self.tasks:
             self._begin(progress)
         finished = progress.done >= progress.total

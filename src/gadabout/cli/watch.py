@@ -45,7 +45,7 @@ class LiveWatcher(Watcher):
         self.name, self.pace = str(unit), Pace()
 
     def progress(self, progress: Progress):
-        self.pace.see(progress)
+        self.pace.update(progress)
         parts = [self.name, progress.stage, left(self.pace)]
         self.bars.update(
             self.current,

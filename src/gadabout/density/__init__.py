@@ -1,14 +1,32 @@
 """What is evaluated: log π and gradients of batches of positions, on the host's side."""
 
+import traceback
+
+import jax
 from jax.sharding import Mesh
 
 from gadabout.density.base import AbstractDensity
 from gadabout.density.from_jax import JaxDensity
 from gadabout.density.from_rows import InThreads, RowsDensity, rows_density
 from gadabout.density.host import HostDensity, Rows
-from gadabout.target import Target
+from gadabout.layout import Layout
+from gadabout.starts import explained
+from gadabout.target import LogDensityError, Target
 
-__all__ = ["AbstractDensity", "HostDensity", "InThreads", "JaxDensity", "Rows", "RowsDensity", "density_of"]
+__all__ = [
+    "AbstractDensity",
+    "HostDensity",
+    "InThreads",
+    "JaxDensity",
+    "Rows",
+    "RowsDensity",
+    "density_for",
+    "density_of",
+    "raised_by_density",
+]
+
+BLOCK = 31
+"""proposals of each chain whose log densities are evaluated at once"""
 
 
 def density_of(
@@ -30,3 +48,27 @@ def density_of(
     if isinstance(function, HostDensity) and plain:
         return rows_density(function, dim, layout)
     return JaxDensity(target, dim, chains, block, mesh, chain_block)
+
+
+def density_for(
+    target: Target, layout: Layout, chains: int, mesh: Mesh | None = None, chain_block: int | None = None
+) -> AbstractDensity:
+    """The density that a run of some chains evaluates on the host.
+
+    Raises TypeError or ValueError, with the remedy, for a log density that cannot be evaluated or differentiated.
+    """
+    try:
+        block = BLOCK * chains
+        return density_of(target, layout.dim, chains=chains, block=block, mesh=mesh, chain_block=chain_block)
+    except LogDensityError:
+        raise
+    except Exception as error:
+        raise explained(error, target, layout, order=1) from error
+
+
+def raised_by_density(error: BaseException) -> bool:
+    """Whether an error comes from an evaluation of the log density, on the host or in a compiled program."""
+    evaluations = {AbstractDensity.value.__code__, AbstractDensity.value_and_grad.__code__}
+    frames = (frame.f_code for frame, _ in traceback.walk_tb(error.__traceback__))
+    by_program = isinstance(error, jax.errors.JaxRuntimeError) or "error calling callback" in str(error)
+    return by_program or not evaluations.isdisjoint(frames)

@@ -5,7 +5,7 @@ import numpy as np
 from gadabout.checks import check_array
 
 MIN_DRAWS = 4
-_BLOCK = 1_000_000  # numbers transformed at once: bounds the memory of the Fourier transforms to some 100 MB
+BLOCK = 1_000_000  # numbers transformed at once: bounds the memory of the Fourier transforms to some 100 MB
 
 
 def check_draws(draws: np.ndarray) -> np.ndarray:
@@ -32,7 +32,7 @@ def initial_monotone_ess(draws: np.ndarray) -> np.ndarray:
     _, length, n = draws.shape
     if length < MIN_DRAWS:
         return np.full(n, np.nan)
-    block = max(1, _BLOCK // length)
+    block = max(1, BLOCK // length)
     return np.mean([np.concatenate([_block_ess(c[:, i : i + block]) for i in range(0, n, block)]) for c in draws], 0)
 
 
@@ -44,7 +44,7 @@ def _block_ess(draws: np.ndarray) -> np.ndarray:
     ess[finite] = 1.0
     moving = finite & (draws.max(axis=1) > draws.min(axis=1))
     if moving.any():
-        ess[moving] = draws.shape[1] / np.maximum(1.0, _integrated_time(_autocorrelation(draws[moving])))
+        ess[moving] = draws.shape[1] / np.maximum(1.0, integrated_time(_autocorrelation(draws[moving])))
     return ess
 
 
@@ -60,7 +60,7 @@ def _autocorrelation(draws: np.ndarray) -> np.ndarray:
     return autocovariance / autocovariance[..., :1]
 
 
-def _integrated_time(autocorrelation: np.ndarray) -> np.ndarray:
+def integrated_time(autocorrelation: np.ndarray) -> np.ndarray:
     """−1 + 2 Σ Γ over the initial monotone sequence, along the last axis."""
     pairs = autocorrelation.shape[-1] // 2
     gamma = autocorrelation[..., : 2 * pairs].reshape(-1, pairs, 2).sum(axis=-1)

@@ -16,10 +16,10 @@ MOST_JUDGED = 100_000
 MOST_IN_ALL = 4_000_000
 """the same of all chains together, of one coordinate"""
 
-_BLOCK = 100_000  # draws that are sorted and transformed at once
+BLOCK = 100_000  # draws that are sorted and transformed at once
 _RANKED = 20_000  # the same where they are only ranked: beside other work, what is larger comes from fresh pages
 _SMALL = 20_000  # draws of which one thread makes as quick work as several
-_THREADS = min(os.cpu_count() or 1, 8)
+THREADS = min(os.cpu_count() or 1, 8)
 
 
 def ess_table(draws: np.ndarray) -> dict[str, np.ndarray]:
@@ -110,8 +110,8 @@ def _by_coordinate(
             figure[start : start + step][moving] = values
 
     each = max(num_chains * num_draws, 1)
-    small, step = n * each <= _SMALL, max(1, (block or _BLOCK) // each)
-    step = step if small else min(step, -(-n // _THREADS))
+    small, step = n * each <= _SMALL, max(1, (block or BLOCK) // each)
+    step = step if small else min(step, -(-n // THREADS))
     starts = range(0, n, step) if num_draws >= MIN_DRAWS else range(0)
     for _ in (map if small else _threads().map)(judge, starts):  # raises what a thread raised
         pass
@@ -121,7 +121,7 @@ def _by_coordinate(
 @functools.cache
 def _threads() -> ThreadPoolExecutor:
     """Sorts and transforms let go of Python, so that cores judge coordinates side by side."""
-    return ThreadPoolExecutor(_THREADS, "gadabout-judge")
+    return ThreadPoolExecutor(THREADS, "gadabout-judge")
 
 
 def spacing_of(chains: int, draws: int) -> int:

@@ -1,21 +1,16 @@
 """The driver: carries a plan out on a model, chunk by chunk, and keeps what it records."""
 
-from gadabout.driver import processes
+from gadabout.driver import devices
 from gadabout.driver.checkpoint import Account, Checkpoint, CheckpointError, Cursor
-from gadabout.driver.ending import Completed, Ending, Failed, Interrupted, Satisfied
-from gadabout.driver.engine import Engine, density_for
-from gadabout.driver.interrupt import deferred_interrupt
-from gadabout.driver.loop import CHAINS, POSITION
-from gadabout.driver.memory import check_memory
-from gadabout.driver.notebook import NotebookProgress, display
-from gadabout.driver.pipeline import Settings
-from gadabout.driver.progress import Pace, Progress, TextProgress
-from gadabout.driver.records import Records
-from gadabout.driver.runner import log_densities
-from gadabout.driver.search import Starts, check_density
-from gadabout.driver.sink import AbstractSink, MemorySink
-from gadabout.driver.streams import Stream, stream_key
-from gadabout.driver.until import Until
+from gadabout.driver.chunk import Settings
+from gadabout.driver.devices import CHAINS
+from gadabout.driver.display import NotebookProgress, Pace, Progress, TextProgress, display
+from gadabout.driver.engine import Engine
+from gadabout.driver.limits import check_memory
+from gadabout.driver.loop import POSITION
+from gadabout.driver.records import AbstractSink, MemorySink, Records
+from gadabout.driver.runner import Stream, log_densities, stream_key
+from gadabout.driver.stopping import Completed, Ending, Failed, Interrupted, Satisfied, Until, deferred_interrupt
 
 __all__ = [
     "CHAINS",
@@ -37,16 +32,13 @@ __all__ = [
     "Records",
     "Satisfied",
     "Settings",
-    "Starts",
     "Stream",
     "TextProgress",
     "Until",
-    "check_density",
     "check_memory",
     "deferred_interrupt",
-    "density_for",
+    "devices",
     "display",
     "log_densities",
-    "processes",
     "stream_key",
 ]

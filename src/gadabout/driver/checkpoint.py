@@ -8,6 +8,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.tree_util import keystr, tree_leaves_with_path, tree_map_with_path
 from jaxtyping import PyTree
 
 FORMAT = 2
@@ -25,7 +26,7 @@ class Cursor:
 
 @dataclass(frozen=True)
 class Account:
-    """What a run has cost so far; `chunk` is the length of the next one."""
+    """What a run has cost so far, and the length of its next chunk."""
 
     seconds: dict[str, float]
     iterations: int
@@ -67,7 +68,7 @@ class Checkpoint:
 
         Raises CheckpointError where an array is missing, or has another shape or type.
         """
-        return jax.tree_util.tree_map_with_path(self._restored, skeleton)
+        return tree_map_with_path(self._restored, skeleton)
 
     def nested(self) -> dict[str, Any]:
         """The stored progress of a host stage: dicts of NumPy arrays, of whatever shape they have."""
@@ -83,7 +84,7 @@ class Checkpoint:
     def _restored(self, path: Any, leaf: Any) -> Any:
         if not (eqx.is_array(leaf) or isinstance(leaf, jax.ShapeDtypeStruct | np.ndarray)):
             return leaf
-        name = jax.tree_util.keystr(path)
+        name = keystr(path)
         if name not in self.arrays:
             raise CheckpointError(f"the checkpoint has no array {name}: it belongs to a run with other settings")
         stored = self.arrays[name]
@@ -102,23 +103,13 @@ class Checkpoint:
 
 def take(progress: PyTree, cursor: Cursor, account: Account, fingerprint: str) -> Checkpoint:
     """A checkpoint of a stage's progress, in copies: a view of an array would keep it from being donated."""
-    if isinstance(progress, dict):
-        return Checkpoint(_flattened(progress), {}, cursor, account, fingerprint)
-    arrays, keys = {}, {}
-    for path, leaf in jax.tree_util.tree_leaves_with_path(progress):
-        name = jax.tree_util.keystr(path)
+    arrays, keys, of_host = {}, {}, isinstance(progress, dict)
+    whole = (lambda node: not isinstance(node, dict)) if of_host else None
+    for path, leaf in tree_leaves_with_path(progress, is_leaf=whole):
+        name = keystr(path, simple=True, separator="/") if of_host else keystr(path)
         if isinstance(leaf, jax.Array) and jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
             keys[name] = str(jax.random.key_impl(leaf))
-            arrays[name] = np.array(jax.random.key_data(leaf), copy=True)
-        elif isinstance(leaf, jax.Array | np.ndarray):
+            leaf = jax.random.key_data(leaf)
+        if of_host or isinstance(leaf, jax.Array | np.ndarray):
             arrays[name] = np.array(leaf, copy=True)
     return Checkpoint(arrays, keys, cursor, account, fingerprint)
-
-
-def _flattened(tree: dict[str, Any], prefix: str = "") -> dict[str, np.ndarray]:
-    """The arrays of nested dicts, by names with slashes, in copies."""
-    found: dict[str, np.ndarray] = {}
-    for name, value in tree.items():
-        inner = isinstance(value, dict)
-        found |= _flattened(value, f"{prefix}{name}/") if inner else {f"{prefix}{name}": np.array(value)}
-    return found

@@ -1,60 +1,28 @@
 """The engine of a run: it carries a plan out piece by piece, and between two pieces it can be stopped and stored."""
 
 import time
-import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import cached_property
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import PyTree
 
 from gadabout.calls import last_line, place_of
-from gadabout.density import AbstractDensity, density_of
-from gadabout.diagnostics import spacing_of
-from gadabout.driver import limits, loop, processes
-from gadabout.driver.checkpoint import Account, Checkpoint, CheckpointError, Cursor, take
-from gadabout.driver.ending import Completed, Ending, Failed, Interrupted, Satisfied
-from gadabout.driver.pipeline import Pipeline, Segment, Settings
-from gadabout.driver.progress import Progress
+from gadabout.density import AbstractDensity, density_for, raised_by_density
+from gadabout.driver import devices, limits, loop
+from gadabout.driver.checkpoint import Checkpoint, CheckpointError, Cursor, take
+from gadabout.driver.chunk import Pipeline, Segment, Settings
+from gadabout.driver.display import Progress
 from gadabout.driver.records import Records
 from gadabout.driver.runner import Runner, log_densities
-from gadabout.driver.search import Found, Starts, check_found, explained
-from gadabout.driver.threads import one_thread
-from gadabout.layout import Layout
+from gadabout.driver.stopping import Completed, Ending, Failed, Interrupted
 from gadabout.minibatch import AbstractFeed
 from gadabout.model import AbstractModel
 from gadabout.sampler import Learned, Sampler
 from gadabout.schedule import AbstractStage, Learn, Plan, lengths
-from gadabout.target import LogDensityError, Target, fresh
-
-VALUES = 31
-"""proposals of each chain whose log densities are evaluated at once"""
-
-
-def density_for(target: Target, layout: Layout, settings: Settings) -> AbstractDensity:
-    """What host stages of a run with these settings evaluate.
-
-    Raises TypeError or ValueError, with the remedy, for a log density that cannot be evaluated or differentiated.
-    """
-    chains, over = settings.num_chains, {"mesh": settings.mesh, "chain_block": settings.chain_block}
-    try:
-        return density_of(target, layout.dim, chains=chains, block=VALUES * chains, **over)
-    except LogDensityError:
-        raise
-    except Exception as error:
-        raise explained(error, target, layout, order=1) from error
-
-
-def raised_by_density(error: BaseException) -> bool:
-    """Whether an error comes from an evaluation of the log density, on the host or in a compiled program."""
-    evaluations = {AbstractDensity.value.__code__, AbstractDensity.value_and_grad.__code__}
-    frames = (frame.f_code for frame, _ in traceback.walk_tb(error.__traceback__))
-    by_program = isinstance(error, jax.errors.JaxRuntimeError) or "error calling callback" in str(error)
-    return by_program or not evaluations.isdisjoint(frames)
+from gadabout.starts import Found, Starts, check_found
 
 
 class Engine:
@@ -92,36 +60,49 @@ class Engine:
         self.plan, self.settings, self.records, self.starts, self.seed = plan, settings, records, starts, seed
         self.model, self.learned, self.interrupted, self.feed = model, learned, interrupted, feed
         began = time.perf_counter() if began is None else began
-        self.pipeline = Pipeline(starts.layout.dim, settings, records, observers, began, feed)
-        self.stage, self.done, self.evidence = 0, 0, {}
+        self.pipeline = Pipeline(settings, records, observers, began)
+        self.stage, self.done = 0, 0
+        self.evidence: dict[str, Any] = {}
         self.progress: PyTree = None
-        if plan.on_host:
-            self.rng = np.random.Generator(np.random.Philox(np.random.SeedSequence(seed)))
+        self._density: AbstractDensity | None = None
+        self._runner: Runner | None = None
+        self.rng = np.random.Generator(np.random.Philox(np.random.SeedSequence(seed)))
 
-    @cached_property
+    @property
     def density(self) -> AbstractDensity:
         """What host stages evaluate, traced and compiled from now on.
 
         Raises TypeError or ValueError, with the remedy, for a log density that cannot be evaluated or differentiated.
         """
-        return density_for(self.model.target, self.starts.layout, self.settings)
+        if self._density is None:
+            chains, mesh, block = self.settings.num_chains, self.settings.mesh, self.settings.chain_block
+            self._density = density_for(self.model.target, self.starts.layout, chains, mesh, block)
+        return self._density
 
-    @cached_property
+    @property
     def runner(self) -> Runner:
         """What runs compiled stages."""
-        target = self.model.target if self.feed is None else self.model.target.with_data(self.feed.start())
-        target, parts = fresh(target, self.starts.layout.dim), (self.records, self.starts, self.pipeline)
-        return Runner(self.plan, target, self.settings, *parts, self.seed, self.learned)
+        if self._runner is None:
+            self._runner = Runner(
+                self.plan, self.model.target, self.settings, self.records, self.starts, self.pipeline,
+                self.seed, self.learned, self.feed,
+            )  # fmt: skip
+        return self._runner
+
+    @property
+    def _sizes(self) -> tuple[int, ...]:
+        """Numbers in the arrays of each compiled sampler's kernel."""
+        return () if self.plan.on_host else self.runner.kernels.sizes
 
     def compile(self) -> None:
         """Begins to compile, in threads, what stages on the host evaluate; raises MemoryError for too large a plan."""
-        limits.check_plan(self)
+        limits.check_plan(self, self.plan, self.records, self._sizes)
         if self.plan.on_host:
             _ = self.density
 
     def drive(self, checkpoint: Checkpoint | None = None) -> Ending:
         """Carries the plan out: from its beginning, from a checkpoint, or from where it was stopped."""
-        with one_thread():
+        with devices.one_thread():
             try:
                 self._begin(checkpoint)
                 return self._go_on()
@@ -136,14 +117,15 @@ class Engine:
         Before the first one it is raised: as ValueError, in one line, where the user's function raised it.
         """
         text = f"logdensity failed: {last_line(error)}{place_of(error)}"
-        if not self.pipeline.account.iterations:
+        if not self.pipeline.iterations:
             own = "\n" not in str(error) and isinstance(error, TypeError | ValueError) and not place_of(error)
             if own:
                 raise error
             remedy = "it must return log π at every position that chains may reach, −∞ where the density is zero"
             raise ValueError(f"{text}; {remedy}") from error
         self.pipeline.abandon()
-        self.pipeline.failure, self.pipeline.cause, self.progress = text, error, None
+        self.pipeline.fail(text, error)
+        self.progress = None
         return Failed(text)
 
     def _begin(self, checkpoint: Checkpoint | None) -> None:
@@ -162,7 +144,7 @@ class Engine:
             self.pipeline.clock("compile")
             while self.done < stage.length(self):
                 self.pipeline.wait()
-                stop, failed, due = self._agreed()
+                stop, failed, due = self.pipeline.agreed(self.interrupted())
                 if (ending := self._reason_to_end(stop, failed)) is not None:
                     if not isinstance(ending, Failed):
                         self._commit()
@@ -172,7 +154,7 @@ class Engine:
                 snapshot = self.checkpoint() if due and not stage.on_host else None
                 self.progress, self.done = stage.advance(self, self.progress, self.done)
                 if snapshot is not None:  # by now the records that were made before it are stored, and accounted for
-                    self._commit(replace(snapshot, account=self._account()))
+                    self._commit(replace(snapshot, account=self.pipeline.account))
             self.pipeline.store()
             if self.stage + 1 == len(self.plan.stages):
                 break
@@ -180,27 +162,7 @@ class Engine:
             self.stage, self.done = self.stage + 1, 0
             self.progress = self.plan.stages[self.stage].begin(self, handover)
         self._commit()
-        return self._failed() or Completed()
-
-    def _agreed(self) -> tuple[bool, bool, bool]:
-        """Whether to stop, whether the run failed, whether a checkpoint is due: in all processes the same.
-
-        So is the length of the next chunk.
-        """
-        pipeline = self.pipeline
-        chunk, mine = pipeline.account.chunk, (self.interrupted(), pipeline.failure is not None)
-        rows = processes.told(self.settings.mesh, *mine, self.records.sink.due(), chunk)
-        stop, failed = rows[:, :2].any(0)
-        _, _, due, chunk = rows[processes.LEADER]
-        pipeline.account = replace(pipeline.account, chunk=int(chunk))
-        return bool(stop), bool(failed), bool(due)
-
-    def _failed(self) -> Failed | None:
-        """That the run could not go on, in this process or another; None if it could."""
-        rows = processes.told(self.settings.mesh, self.pipeline.failure is not None)
-        if not rows.any():
-            return None
-        return Failed(self.pipeline.failure or f"process {int(np.argmax(rows))} could not go on; it says why")
+        return self.pipeline.failed() or Completed()
 
     def _commit(self, checkpoint: Checkpoint | None = None) -> None:
         """Hands a checkpoint to a sink that keeps them, by default of the run as it stands, all its records stored."""
@@ -217,10 +179,7 @@ class Engine:
             progress = {"progress": self.progress, "rng": rng, "counts": counts}
         else:
             progress = self.runner.gathered(self.progress)
-        return take(progress, cursor, self._account(), self.fingerprint)
-
-    def _account(self) -> Account:
-        return replace(self.pipeline.account, seconds=dict(self.pipeline.account.seconds))
+        return take(progress, cursor, self.pipeline.account, self.fingerprint)
 
     @property
     def fingerprint(self) -> str:
@@ -232,12 +191,11 @@ class Engine:
         """Puts the run where a checkpoint was taken."""
         if checkpoint.fingerprint != self.fingerprint:
             raise CheckpointError(f"the checkpoint is of {checkpoint.fingerprint}, this run of {self.fingerprint}")
-        cursor, account = checkpoint.cursor, checkpoint.account
+        cursor = checkpoint.cursor
         if self.feed is not None:
             self.feed.go_on(cursor.t)
-        self.stage, self.done, self.pipeline.t = cursor.stage, cursor.done, cursor.t
-        self.evidence = dict(cursor.evidence)
-        self.pipeline.account = replace(account, seconds=dict(account.seconds))
+        self.pipeline.restore(cursor.t, checkpoint.account)
+        self.stage, self.done, self.evidence = cursor.stage, cursor.done, dict(cursor.evidence)
         stage = self.plan.stages[cursor.stage]
         if stage.on_host:
             stored = checkpoint.nested()
@@ -245,29 +203,17 @@ class Engine:
             self.density.counts = stored["counts"]
             return
         progress = checkpoint.progress(stage.form(self))
-        is_run = lambda part: isinstance(part, loop.Run)
-        lay = lambda part: self.runner.lay(part) if is_run(part) else part
-        self.progress = jax.tree.map(lay, progress, is_leaf=is_run)
+        self.progress = self.runner.lay(progress) if isinstance(progress, loop.Run) else progress
 
     def _reason_to_end(self, stop: bool, failed: bool) -> Ending | None:
         """Why the run ends here, all records stored; None if it goes on."""
-        until, evaluate = self.settings.until, False
-        if until is not None and self.done and self.stage + 1 == len(self.plan.stages):
-            evaluate = self.done % self.pipeline.every(until) == 0
+        every = self.settings.iterations_between_rules
+        evaluate = every and self.done and self.stage + 1 == len(self.plan.stages) and self.done % every == 0
         if not (stop or evaluate or failed):
             return None
         self.pipeline.store()
-        if (ending := self._failed()) is not None:
-            return ending
-        if stop:
-            return Interrupted()
-        assert until is not None
-        mesh, reason = self.settings.mesh, None
-        if processes.leads(mesh):
-            spacing = spacing_of(self.settings.num_chains, self.done // self.settings.thinning)
-            reason = until.met(self.records.draws(spacing), self.pipeline.account.seconds["sampling"])
-        met = processes.told(mesh, reason is not None)[processes.LEADER].any()
-        return Satisfied(reason or f"process {processes.LEADER} found it met") if met else None
+        stopped = Interrupted() if stop else None
+        return self.pipeline.failed() or stopped or self.pipeline.satisfied(self.done)
 
     # what stages call
 
@@ -280,44 +226,37 @@ class Engine:
     def started(self, positions: Any, values: Any = None, gradients: Any = None, tries: Any = None) -> None:
         """Registers where chains start, and log π and its gradient there, with the sink.
 
-        Raises ValueError where values or gradients are not finite, MemoryError where draws need too much room.
+        Raises ValueError where values or gradients are not finite, OSError where draws need more disk than is free.
         """
         if gradients is not None:
             finite = np.isfinite(gradients)
             check_found(Found(positions, values, finite, finite, tries), self.starts.layout, 1)
-        kept = {loop.POSITION: jax.ShapeDtypeStruct(np.shape(positions), jnp.result_type(float))}
-        draws, warmup = self.settings.num_draws, self.settings.num_warmup // self.settings.thinning
-        for name, length in (("num_draws", draws), ("num_warmup", warmup)) if self.plan.on_host else ():
-            if self.records.select(loop.POSITION, name == "num_warmup"):
-                self.records.check_memory(kept, length, name)
-        if self.records.sink.durable:
-            if values is None:
-                order = max(self.runner.kernels.derivatives)
-                values, gradients = log_densities(self.runner.target, positions, order)
-            gradients = None if gradients is None else np.asarray(gradients)
-            start = (np.asarray(positions), np.asarray(values), gradients)
-            processes.in_step(self.settings.mesh, lambda: self._register(*start))
-
-    def _register(self, positions: np.ndarray, values: np.ndarray, gradients: np.ndarray | None) -> None:
-        self.records.sink.started(positions, values, gradients)
-        self.records.sink.reserve(*limits.needed(self))
+        sink = self.records.sink
+        if not sink.durable:
+            return
+        if values is None:
+            order = max(self.runner.kernels.derivatives)
+            values, gradients = log_densities(self.runner.target, positions, order)
+        start = (np.asarray(positions), np.asarray(values), None if gradients is None else np.asarray(gradients))
+        needed = limits.needed(self, self.records, self._sizes)
+        devices.in_step(self.settings.mesh, lambda: (sink.started(*start), sink.reserve(*needed)))
 
     def note(self, evidence: dict[str, Any]) -> None:
         """Adds to what the result says of how the draws were made (`attrs["choice"]`)."""
         self.evidence = {**self.evidence, **evidence}
 
     def piece(self, done: int, total: int, warmup: bool) -> int:
-        """Iterations of a host stage's next piece: as long as the last one's time says."""
-        length = min(self.pipeline.account.chunk, total - done)
-        if self.settings.until is not None and not warmup:
-            every = self.pipeline.every(self.settings.until)
-            length = min(length, every - done % every)
-        return max(length, 1)
+        """Iterations of a host stage's next piece, of which `done` of `total` are made."""
+        return self.pipeline.length(Segment("", done, total, total, adapt=warmup, warmup=warmup))
 
     def keep(self, name: str, draws: dict[str, np.ndarray], done: int, total: int, warmup: bool, began: float) -> None:
         """Stores draws (t, chains, ...) of a host stage that come after `done`, and reports progress."""
         segment = Segment(name, done, total, total, adapt=warmup, warmup=warmup)
         self.pipeline.keep(segment, draws, self.density.gradients, began)
+
+    def compiled(self) -> None:
+        """Counts the time up to now as compilation."""
+        self.pipeline.clock("compile")
 
     # what results need
 

@@ -1,6 +1,8 @@
-"""Whether what a plan needs fits into memory, before anything runs."""
+"""Memory and disk that a run needs, and a refusal of what needs more memory than this process may take."""
 
-from typing import Any
+import os
+from collections.abc import Sequence
+from pathlib import Path
 
 import jax
 import jax.numpy as jnp
@@ -8,8 +10,12 @@ import numpy as np
 
 from gadabout.diagnostics import spacing_of
 from gadabout.driver.loop import BUFFER_BYTES, POSITION
-from gadabout.driver.memory import check_memory
+from gadabout.driver.records import Records
+from gadabout.schedule import Context, Plan
 
+GROUPS, OWN_GROUPS = Path("/sys/fs/cgroup"), Path("/proc/self/cgroup")
+FILES = {"": "memory.max", "memory": "memory.limit_in_bytes"}
+"""the file of a control group that holds its limit, by controller; version 2 has one hierarchy, without a name"""
 COPIES = 4
 """arrays of the size of θ, or of all positions, that a run holds at the least"""
 COPIES_JUDGED = 2
@@ -17,34 +23,98 @@ COPIES_JUDGED = 2
 STATISTICS = 64
 """bytes of statistics that a draw has, about"""
 SMALLER = "choose a diagonal factor or metric, a sampler that needs none, fewer components or fewer coordinates"
-
 FEWER = "use fewer chains, or name a sampler that learns scales alone, such as nuts() or gad_mala(factor='diagonal')"
 
 
-def check_plan(engine: Any) -> None:
-    """Raises MemoryError where the chains, or a sampler's own matrices, need more than the machine has."""
-    n, size, chains = engine.starts.layout.dim, jnp.result_type(float).itemsize, engine.settings.num_chains
-    check_memory(COPIES * n * size, chains, f"num_chains = {chains:,} chains", "use fewer chains")
-    if not engine.plan.on_host:
-        for sampler, numbers in zip(engine.plan.samplers, engine.runner.kernels.sizes, strict=True):
-            check_memory(COPIES * size * numbers, 1, f"the matrices of {sampler.name} on {n:,} coordinates", SMALLER)
-    for stage in engine.plan.stages if engine.plan.on_host else ():
-        needs, what = stage.memory(engine)
+def available_memory(groups: Path | None = None, own: Path | None = None) -> tuple[int, str]:
+    """Bytes that this process may take at most, and what sets that limit, in words.
+
+    That is the memory of the machine, or less by a control group of Linux, of version 1 or 2, which the process, or
+    one that holds its own, belongs to. Containers and batch queues set such limits.
+
+    Args:
+        groups: where control groups are mounted, `GROUPS` by default.
+        own: the file that names those of the process, `OWN_GROUPS` by default.
+    """
+    groups, own = groups or GROUPS, own or OWN_GROUPS
+    machine = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    limit = min((found for file in _limit_files(groups, own) if (found := _limit(file)) is not None), default=machine)
+    return (limit, "its control group allows") if limit < machine else (machine, "this machine has")
+
+
+def check_memory(each: int, count: int, what: str, remedy: str = "use fewer, or a diagonal factor") -> None:
+    """Raises MemoryError where `count` things of `each` bytes need more memory than the process may take."""
+    needed, (there, whose) = each * count, available_memory()
+    if needed > there:
+        raise MemoryError(f"{what} need {needed / 2**30:,.1f} GiB of memory, {whose} {there / 2**30:.1f}: {remedy}")
+
+
+def _limit_files(groups: Path, own: Path) -> list[Path]:
+    """The files with limits of the process's control groups, and of all that these are in."""
+    try:
+        lines = own.read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return []
+    files = []
+    for line in lines:
+        _, controllers, path = line.split(":", 2)
+        for controller in set(controllers.split(",")) & FILES.keys():
+            folder = groups / controller / path.strip("/")
+            files += [each / FILES[controller] for each in (folder, *folder.parents) if each.is_relative_to(groups)]
+    return files
+
+
+def _limit(file: Path) -> int | None:
+    """The number in a file; None where there is none, such as "max"."""
+    try:
+        return int(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+
+
+def check_plan(context: Context, plan: Plan, records: Records, sizes: Sequence[int]) -> None:
+    """Raises MemoryError where the chains, a stage, or draws of host stages need more than the machine has.
+
+    Args:
+        context: of the stages.
+        plan: the stages.
+        records: what is kept.
+        sizes: numbers in the arrays of each compiled sampler's kernel.
+    """
+    n, kind, settings = context.starts.layout.dim, jnp.result_type(float), context.settings
+    chains = settings.num_chains
+    check_memory(COPIES * n * kind.itemsize, chains, f"num_chains = {chains:,} chains", "use fewer chains")
+    for sampler, numbers in zip(plan.samplers, sizes, strict=True):
+        matrices = COPIES * kind.itemsize * numbers
+        check_memory(matrices, 1, f"the matrices of {sampler.name} on {n:,} coordinates", SMALLER)
+    for stage in plan.stages:
+        needs, what = stage.memory(context)
         check_memory(needs, 1, what, FEWER)
+    positions = {POSITION: jax.ShapeDtypeStruct((chains, n), kind)}
+    for name, draws in (("num_draws", settings.num_draws), ("num_warmup", settings.num_warmup // settings.thinning)):
+        if plan.on_host and records.select(POSITION, name == "num_warmup"):
+            check_draws(records, positions, draws, name)
 
 
-def needed(engine: Any) -> tuple[int, int]:
+def check_draws(records: Records, shapes: dict[str, jax.ShapeDtypeStruct], draws: int, argument: str) -> None:
+    """Raises MemoryError where a sink that keeps everything in memory would need more than the machine has."""
+    if not records.sink.durable:
+        draw = sum(spec.size * spec.dtype.itemsize for spec in shapes.values())
+        remedy = "use thinning, fewer draws or chains, or record=[...] to keep less"
+        check_memory(draw, draws, f"{argument} = {draws:,} draws", remedy)
+
+
+def needed(context: Context, records: Records, sizes: Sequence[int]) -> tuple[int, int]:
     """Bytes of all that is kept of the run, about, and of memory that it takes beside."""
-    n, settings, records = engine.starts.layout.dim, engine.settings, engine.records
+    n, settings = context.starts.layout.dim, context.settings
     one = jax.ShapeDtypeStruct((settings.num_chains, n), jnp.result_type(float))
     size = lambda tree: sum(int(np.prod(leaf.shape)) * leaf.dtype.itemsize for leaf in jax.tree.leaves(tree))
-    statistics = STATISTICS * settings.num_chains
-    draw = size(jax.eval_shape(lambda x: (records.model.constrain(x), records.model.outputs(x)), one))
+    whole = size(jax.eval_shape(lambda x: (records.model.constrain(x), records.model.outputs(x)), one))
     draw, warmup = (
-        statistics + (each if records.select(POSITION, warmup) else 0)
-        for each, warmup in ((draw, False), (size(one), True))
+        STATISTICS * settings.num_chains + (each if records.select(POSITION, warmup) else 0)
+        for each, warmup in ((whole, False), (size(one), True))
     )
     disk = draw * settings.num_draws + warmup * (settings.num_warmup // settings.thinning)
-    matrices = one.dtype.itemsize * max((0,) if engine.plan.on_host else engine.runner.kernels.sizes)
     judged = -(-settings.num_draws // spacing_of(settings.num_chains, settings.num_draws))
+    matrices = one.dtype.itemsize * max(sizes, default=0)
     return disk, COPIES * (matrices + size(one)) + COPIES_JUDGED * judged * size(one) + 2 * BUFFER_BYTES

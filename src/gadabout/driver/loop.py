@@ -7,21 +7,20 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.sharding import Mesh, NamedSharding
+from jax.sharding import Mesh
 from jax.sharding import PartitionSpec as P
 from jaxtyping import Array, Bool, Float, Int, Key, PyTree, UInt
 
 from gadabout.adaptations import PerChain, Pool
 from gadabout.adaptations.pool import ALONE
-from gadabout.driver import processes
-from gadabout.driver.programs import Program, program, shapes_of
+from gadabout.driver import devices
+from gadabout.driver.devices import CHAINS
+from gadabout.programs import Program, program, shapes_of
 from gadabout.sampler import Sampler, State
 from gadabout.schedule import Handover
 from gadabout.target import Target
 
 POSITION = "position"
-CHAINS = "chains"
-"""the mesh axis over which chains are laid"""
 BUFFER_BYTES = 16 * 2**20
 QUICK_BYTES, QUICK_LENGTH = 4 * 2**20, 64
 """each chunk clears its buffer: beyond so many bytes that takes a while, and is worth it for fewer draws than these"""
@@ -73,11 +72,6 @@ def positions(pools: State) -> Float[Array, "chains n"]:
     return x.reshape(-1, x.shape[-1])
 
 
-def first(stacked: PyTree) -> PyTree:
-    """What belongs to the first pool, which is that of all chains where adaptation is pooled."""
-    return jax.tree.map(lambda leaf: leaf[0], stacked)
-
-
 @program(donates=True)
 def end_window(sampler: Sampler, run: Run, ending: PyTree) -> Run:
     """A run where windows of the adaptation end, in every pool."""
@@ -127,7 +121,7 @@ def _each_pool(function: Callable[..., PyTree], between: Pool, *trees: PyTree) -
     """
     if len(jax.tree.leaves(trees)[0]) > 1:
         return between.each(function, *trees)
-    return jax.tree.map(lambda leaf: leaf[None], function(*first(trees)))
+    return jax.tree.map(lambda leaf: leaf[None], function(*jax.tree.map(lambda leaf: leaf[0], trees)))
 
 
 def shapes(sampler: Sampler, target: Target, run: Run, adapt: bool) -> dict[str, jax.ShapeDtypeStruct]:
@@ -231,8 +225,8 @@ def _chunk(known: tuple, run: Run, counts: Array, pool: Pool) -> tuple[Run, dict
 
 def specs(run: Run) -> Run:
     """How the arrays of a run lie over a mesh: chains and what belongs to them are shared out, θ is everywhere."""
-    pooled = run.chain_keys.shape[0] == 1
-    if not pooled:
+    run = eqx.filter(run, eqx.is_array)
+    if run.chain_keys.shape[0] != 1:
         laid = jax.tree.map(lambda leaf: P(CHAINS), run)
         return eqx.tree_at(lambda run: run.t, laid, P())
     own = lambda tree: jax.tree.map(lambda leaf: P(None, CHAINS), tree)
@@ -247,22 +241,4 @@ def specs(run: Run) -> Run:
 
 def lay(run: Run, mesh: Mesh | None) -> Run:
     """The run with its arrays on the devices of the mesh."""
-    if mesh is None:
-        return run
-    arrays, rest = eqx.partition(run, eqx.is_array)
-    put = processes.spread if processes.several(mesh) else jax.device_put
-    lay_one = lambda leaf, spec: put(leaf, NamedSharding(mesh, spec))
-    return eqx.combine(jax.tree.map(lay_one, arrays, specs(arrays)), rest)
-
-
-def gather(tree: PyTree, mesh: Mesh | None) -> PyTree:
-    """Arrays that lie over the devices of a mesh, whole on the first of this process: what is rare is worked out there.
-
-    So its numbers are rounded in the same way, however many devices there are. All processes must call this.
-    """
-    if mesh is None:
-        return tree
-    if processes.several(mesh):
-        return processes.whole(tree, mesh)
-    first = mesh.devices.flat[0]
-    return jax.tree.map(lambda leaf: jax.device_put(leaf, first) if eqx.is_array(leaf) else leaf, tree)
+    return run if mesh is None else devices.lay(run, specs(run), mesh)

@@ -1,7 +1,8 @@
 """What is kept of a run: which records, under which names, and in which sink."""
 
 import math
-from collections.abc import Callable
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import jax
@@ -9,11 +10,70 @@ import jax.numpy as jnp
 import numpy as np
 
 from gadabout.driver import loop
-from gadabout.driver.memory import check_memory
-from gadabout.driver.sink import AbstractSink
+from gadabout.driver.checkpoint import Checkpoint
 from gadabout.model import AbstractModel
 from gadabout.sampler import Sampler
 from gadabout.target import Target
+
+
+class AbstractSink(ABC):
+    """Keeps records chunk by chunk, in groups by the names of the ArviZ schema, and checkpoints if it is durable."""
+
+    durable = False
+    """whether it keeps checkpoints, and records somewhere else than in memory"""
+
+    @abstractmethod
+    def append(self, group: str, rows: Mapping[str, np.ndarray]) -> None:
+        """Adds draws to a group: arrays of shape (draws, num_chains, ...), which are the sink's own from then on."""
+
+    @abstractmethod
+    def read(self, group: str, spacing: int = 1) -> dict[str, np.ndarray]:
+        """Every `spacing`-th draw that a group holds, with the shape (num_chains, draws, ...); empty if there is none.
+
+        Draws that were read in between need not fit into memory.
+        """
+
+    def due(self) -> bool:
+        """Whether a checkpoint is wanted before the next piece of work."""
+        return self.durable
+
+    def started(  # noqa: B027
+        self, positions: np.ndarray, log_densities: np.ndarray, gradients: np.ndarray | None
+    ) -> None:
+        """Takes where chains start, shape (num_chains, n), log π there, and its gradient, if the run takes any."""
+
+    def reserve(self, disk: int, memory: int) -> None:  # noqa: B027
+        """Takes the bytes that all records need at most, and the run beside them; raises OSError for too many."""
+
+    def commit(self, checkpoint: Checkpoint) -> None:  # noqa: B027
+        """Keeps a checkpoint; all records that were made before it are appended by then."""
+
+
+class MemorySink(AbstractSink):
+    """Keeps everything in memory, which grows with every chunk.
+
+    What one stage records and another does not is NaN in the rows of the other, 0 or False where it is no float.
+    """
+
+    def __init__(self):
+        self.chunks: dict[str, list[dict[str, np.ndarray]]] = {}
+
+    def append(self, group, rows):
+        self.chunks.setdefault(group, []).append(dict(rows))
+
+    def read(self, group, spacing=1):
+        chunks = self.chunks.get(group, [])
+        if len(chunks) > 1:
+            specimens = {name: values for chunk in chunks for name, values in chunk.items()}
+            lengths = [len(next(iter(chunk.values()))) for chunk in chunks]
+            missing = lambda like, n: np.full((n, *like.shape[1:]), np.nan if like.dtype.kind == "f" else 0, like.dtype)
+            whole = {}
+            for name, like in specimens.items():  # one after another: the chunks' own arrays are freed meanwhile
+                parts = [chunk.pop(name, None) for chunk in chunks]
+                filled = [missing(like, n) if part is None else part for part, n in zip(parts, lengths, strict=True)]
+                whole[name] = np.concatenate(filled)
+            chunks[:] = [whole]
+        return {name: np.moveaxis(values[::spacing], 0, 1) for chunk in chunks for name, values in chunk.items()}
 
 
 class Records:
@@ -22,7 +82,7 @@ class Records:
     Args:
         model: gives the variables' names and values.
         sink: where they go.
-        select: tells of a record's name, and of whether it is of warm-up, whether to keep it; all by default.
+        select: returns of a record's name, and of whether it is of warm-up, whether to keep it; all by default.
     """
 
     def __init__(self, model: AbstractModel, sink: AbstractSink, select: Callable[[str, bool], bool] = lambda *_: True):
@@ -30,7 +90,7 @@ class Records:
         self._known: dict[Any, dict[str, jax.ShapeDtypeStruct]] = {}
 
     def shapes(
-        self, sampler: Sampler, target: Target, run: Any, adapt: bool, warmup: bool
+        self, sampler: Sampler, target: Target, run: loop.Run, adapt: bool, warmup: bool
     ) -> dict[str, jax.ShapeDtypeStruct]:
         """What is kept of a compiled iteration, among all that it offers."""
         kind = (jax.tree.structure(sampler), adapt)
@@ -41,19 +101,11 @@ class Records:
 
     def nothing(self, offered: dict[str, jax.ShapeDtypeStruct], num_chains: int) -> dict[str, dict[str, np.ndarray]]:
         """The groups of draws and their statistics without a draw in them, of what draws offer (as `loop.shapes`)."""
-        specs = {name: spec for name, spec in offered.items() if self.select(name, False)}
-        x = specs.pop(loop.POSITION, None)
         empty = lambda spec: np.empty((num_chains, 0, *spec.shape[2:]), spec.dtype)
-        posterior = {} if x is None else dict(self.model.constrain(empty(x)))
-        groups = {"posterior": posterior, "sample_stats": {name: empty(spec) for name, spec in specs.items()}}
+        rows = {name: empty(spec) for name, spec in offered.items() if self.select(name, False)}
+        x = rows.pop(loop.POSITION, None)
+        groups = {"posterior": {} if x is None else dict(self.model.constrain(x)), "sample_stats": rows}
         return {name: group for name, group in groups.items() if group}
-
-    def check_memory(self, shapes: dict[str, jax.ShapeDtypeStruct], draws: int, argument: str) -> None:
-        """Raises MemoryError where a sink that keeps everything in memory would need more than the machine has."""
-        if not self.sink.durable:
-            draw = sum(spec.size * spec.dtype.itemsize for spec in shapes.values())
-            remedy = "use thinning, fewer draws or chains, or record=[...] to keep less"
-            check_memory(draw, draws, f"{argument} = {draws:,} draws", remedy)
 
     def store(
         self, buffer: dict[str, jax.Array], warmup: bool, done: int, length: int, total: int, thinning: int
@@ -68,8 +120,7 @@ class Records:
             finite = np.isfinite(rows[loop.POSITION][:count]).all((1, 2, 3))
             count = count if finite.all() else int(np.argmin(finite))
         chains = lambda values: values[:count].reshape(count, math.prod(values.shape[1:3]), *values.shape[3:])
-        own = {name: chains(values) for name, values in rows.items()}
-        self._append(own, warmup)
+        self._append({name: chains(values) for name, values in rows.items()}, warmup)
         return count
 
     def keep(self, rows: dict[str, np.ndarray], warmup: bool) -> int:
@@ -81,15 +132,12 @@ class Records:
 
     def _append(self, rows: dict[str, np.ndarray], warmup: bool) -> None:
         """Hands draws (draws, chains, ...) to the sink, positions as the model's variables."""
-        prefix, groups = "warmup_" if warmup else "", {}
-        if loop.POSITION in rows:
-            x = rows.pop(loop.POSITION)
-            groups = self._groups(x, warmup)
-        groups["sample_stats"] = rows
+        x = rows.pop(loop.POSITION, None)
+        groups = ({} if x is None else self._groups(x, warmup)) | {"sample_stats": rows}
         for group, values in groups.items():
             own = {name: np.array(value) for name, value in values.items()}
             if own and len(next(iter(own.values()))):
-                self.sink.append(prefix + group, own)
+                self.sink.append(("warmup_" if warmup else "") + group, own)
 
     def _groups(self, x: np.ndarray, warmup: bool) -> dict[str, dict[str, Any]]:
         """The model's variables, and what else it computes, of positions (draws, chains, n).

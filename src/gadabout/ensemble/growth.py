@@ -34,6 +34,10 @@ POWER = (4, 7, 10)
 MOST_COORDINATES = 300
 """beyond which rays along all axes take too many values"""
 MOST_NAMED = 3
+SMALL, MOST_DIRECTIONS = 1e-2, 4
+"""curvature, of the largest, of directions that are followed beyond the axes, and how many of them are"""
+DIRECTED = 12
+"""the decade before which a direction of several coordinates is flat, as far as float64 knows directions"""
 
 
 class Improper(LogDensityError):
@@ -76,9 +80,11 @@ def tail_indices(
     far = density.value(x + 10.0**FEWEST * units)
     followed = np.flatnonzero((far >= value[best] - RELEVANT - 30 * dims) & np.any(units != 0, 1))
     if not len(followed):
+        refuse_directions(density, x, value[best], widths, names)
         return {}
     values, axes = along(density, x, units[followed]), followed[followed < 2 * n]
     _refuse_improper(values[: len(axes)], units[axes], value[best], names)
+    refuse_directions(density, x, value[best], widths, names)
     found: dict[str, float] = {}
     for k, ray in zip(_indices(values, dims[followed]), followed, strict=True):
         if k >= NO_VARIANCE:
@@ -99,6 +105,48 @@ def _refuse_improper(values: np.ndarray, units: np.ndarray, here: float, names: 
         raise Improper(
             f"the log density does not fall along {where}, at whatever distance: the posterior is not proper; give "
             "each variable a proper prior, or leave out what the log density does not depend on"
+        )
+
+
+def refuse_directions(
+    density: "AbstractDensity", x: np.ndarray, here: float, widths: np.ndarray, names: Sequence[str]
+) -> None:
+    """Raises Improper where log π rises or is flat along a direction of several coordinates, seen from x (n,).
+
+    Directions of little curvature, in coordinates in units of their widths (n,), are found by differences of gradients,
+    and made exact far out, where a component across them has a gradient. In single precision none is found, as rounding
+    hides what log π does after few decades.
+    """
+    n = len(x)
+    step = 0.2 * np.concatenate([np.eye(n), -np.eye(n)])
+    _, grad = density.value_and_grad(x + np.concatenate([step, np.zeros((1, n))]) * widths)
+    if n < 2 or not np.isfinite(grad).all() or np.array_equal(grad, grad.astype(np.float32)):
+        return
+    grad = grad * widths
+    H = (grad[n:-1] - grad[:n]) / 0.4
+    curvatures, vectors = np.linalg.eigh((H + H.T) / 2)
+    small = np.abs(curvatures) < SMALL * np.abs(curvatures).max()
+    if small.all() or not small.any():
+        return
+    inverse = (vectors[:, ~small] / curvatures[~small]) @ vectors[:, ~small].T
+    units = vectors[:, small].T[:MOST_DIRECTIONS]
+    units = np.concatenate([units, -units])
+    for t in (1e2, 1e5, 1e8):
+        there = density.value_and_grad(x + t * units * widths)[1] * widths
+        units = units + np.where(np.isfinite(there), there - grad[-1], 0.0) @ inverse / t
+    units = units * widths
+    rows = x + 10.0 ** np.arange(NEAREST, DIRECTED)[None, :, None] * units[:, None]
+    values = density.value(rows.reshape(-1, n)).reshape(len(units), -1)
+    rises, slopes = np.all(np.diff(values) > 0, 1), np.diff(values)
+    flat = np.all(slopes > -FALL, 1) & np.all(values > here - REACHED, 1)
+    if rises.any():
+        raise Improper(_growth(units[np.argmax(rises)], names))
+    if flat.any():
+        shares = np.abs(units[np.argmax(flat)])
+        where = _list([int(i) for i in np.argsort(-shares, kind="stable") if shares[i] > 0.1 * shares.max()], names)
+        raise Improper(
+            f"the log density does not fall where {where} change together, at whatever distance: the posterior is not "
+            "proper; give each variable a proper prior, or fix one of them"
         )
 
 

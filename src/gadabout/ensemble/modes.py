@@ -104,7 +104,7 @@ def discarded_chains(draws: np.ndarray, lp: np.ndarray) -> np.ndarray:
 
     A chain's mass is that of a Gaussian where it stands: log π on average, plus the logarithms of its draws' standard
     deviations. It may be larger by as much as draws that follow one another slowly spread less than their law (see
-    `_variance_share`); where it hardly moved it may be that of three times those of the chain that has the largest. It
+    `variance_share`); where it hardly moved it may be that of three times those of the chain that has the largest. It
     is compared with the median of the better half of the chains, by what they moved, and with the best of those that
     move, less what its estimate may be too large: a chain that stands still in a narrow mode does not make the others
     negligible.
@@ -118,14 +118,14 @@ def discarded_chains(draws: np.ndarray, lp: np.ndarray) -> np.ndarray:
     moving = np.mean(np.any(draws[1:] != draws[:-1], -1), 0) >= MOVING
     masses = lambda volumes: np.nan_to_num(lp.mean(0) + volumes, nan=-np.inf, posinf=-np.inf, neginf=-np.inf)
     widest = volumes.max() + n * np.log(WIDER)
-    own = np.minimum(volumes - 0.5 * n * np.log(_variance_share(draws)), widest)
+    own = np.minimum(volumes - 0.5 * n * np.log(variance_share(draws)), widest)
     sure, most = masses(volumes), masses(np.where(moving, own, widest))
     error = np.sqrt((n / 2 + np.minimum(lp.var(0), 10.0 * n)) / (INDEPENDENT * t))
     best = max(np.median(np.sort(sure)[len(sure) // 2 :]), np.max(np.where(moving, sure - ERRORS * error, -np.inf)))
     return most < best - NEGLIGIBLE - ERRORS * error
 
 
-def _variance_share(draws: np.ndarray) -> np.ndarray:
+def variance_share(draws: np.ndarray) -> np.ndarray:
     """The share of their law's variance that draws of a chain, (t, chains, n), have about their own mean; (chains,).
 
     1 − τ/t, with τ that of an autoregression with the mean over coordinates of the first autocorrelation, to which the

@@ -85,7 +85,7 @@ class Trial:
 def diagnose(trial: Trial, rhat: bool = True) -> dict[str, Any]:
     """The diagnostics of the moves that made the draws: acceptance, efficiency, gradients, R-hat if wanted.
 
-    `doubt` holds the reasons not to go on with them, in words; `stuck` says whether a chain lags behind or stands still.
+    `doubt` holds the reasons not to go on with them, in words; `stuck` says whether a chain lags or stands still.
     """
     draws, stats = trial.draws, trial.stats
     rates = stats["acceptance_rate"].mean(0)

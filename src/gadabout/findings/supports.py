@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 
 from gadabout.density import AbstractDensity
-from gadabout.driver.search import SAFE_BRANCHES
 from gadabout.findings.records import MOST_NAMED, Finding
+from gadabout.starts import SAFE_BRANCHES
 
 MOST_OUTSIDE = 1e-3
 """the share of proposals that may meet log π = −∞ before a border is reported"""

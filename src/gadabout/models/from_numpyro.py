@@ -34,6 +34,9 @@ def numpyro(
     draws. Discrete latent sites are summed over where funsor is installed and NumPyro can; they are not drawn, and
     nothing that depends on them is.
 
+    Predictions for other x leave the observations out: `gad.posterior_predictive(tree, gad.models.numpyro(model,
+    x_new))` draws the sites of which `tree` has no draws, given those of which it has.
+
     Args:
         model: a function with `numpyro.sample` sites, or one in handlers such as `numpyro.handlers.reparam`.
         args, kwargs: what the model is called with. One that is called `dims` or `coords` is passed by
@@ -129,13 +132,20 @@ class NumPyroModel(AbstractForeign):
     def __init__(self, model: Callable, args: tuple, kwargs: dict, dims: Any, coords: Any):
         from numpyro.distributions import biject_to
 
+        self._made_of: tuple[Any, ...] = model, args, kwargs, dims, coords
         name = getattr(model, "__name__", type(model).__name__)
         sites = called("model", "of its arguments", _sites, model, args, kwargs)
-        latent = {n: s for n, s in sites.items() if s["type"] == "sample" and not s["is_observed"]}
-        discrete = [n for n, s in latent.items() if s["fn"].support.is_discrete]
-        latent = {n: s for n, s in latent.items() if n not in discrete}
+        self._unobserved = {} if any(map(_is_data, sites.values())) else _values(_latent(sites))
+        self._refused = _refused(sites)
+        if self._refused is not None:
+            if not self._unobserved:
+                raise self._refused
+            model = _given(model, _values(_discrete(sites)))  # good for predictions only
+            sites = _sites(model, args, kwargs)
+        discrete = _discrete(sites)
+        latent = {n: s for n, s in _latent(sites).items() if n not in discrete}
         if not latent:
-            raise ValueError(f"model: {name} has no latent site; give it one that is not observed")
+            raise self._refused or ValueError(f"model: {name} has no latent site; give it one that is not observed")
         self._seen = [n for n, s in sites.items() if _is_data(s)]
         self._deterministic = [n for n, s in sites.items() if s["type"] == "deterministic" and not discrete]
         free = {n: jnp.shape(biject_to(s["fn"].support).inv(s["value"])) for n, s in latent.items()}
@@ -145,7 +155,7 @@ class NumPyroModel(AbstractForeign):
             name, free, {n: jnp.shape(sites[n]["value"]) for n in told}, plates, {},
             {n: np.asarray(sites[n]["value"]) for n in self._seen}, (dims, coords),
         )  # fmt: skip
-        self.density, self.data = _density(model, args, kwargs, _nesting(sites, discrete), self._at_zero())
+        self.density, self.data = _density(model, args, kwargs, _nesting(sites), self._at_zero())
         self._summed = bool(discrete)
 
     def _at_zero(self) -> dict[str, Any]:
@@ -155,6 +165,18 @@ class NumPyroModel(AbstractForeign):
     @property
     def target(self):
         return Target(self.density, self.data, self.layout)
+
+    def laid_out(self, layout):
+        if self._refused is not None:
+            raise self._refused
+        return super().laid_out(layout)
+
+    def predicting(self, names):
+        missing = {name: value for name, value in self._unobserved.items() if name not in names}
+        if not 0 < len(missing) < len(self._unobserved):
+            return self
+        model, *rest = self._made_of
+        return NumPyroModel(_given(model, missing), *rest)
 
     def unconstrain(self, position):
         return self.density.unconstrained(position, self.data)
@@ -228,10 +250,11 @@ def _hashable(leaf: Any) -> Any:
 
 
 def _sites(model: Callable, args: tuple, kwargs: dict) -> dict[str, Any]:
-    """The sites of one run of the model; raises ValueError for those that cannot be sampled."""
-    from numpyro.handlers import seed, trace
+    """The sites of one run of the model from NumPyro's start; raises ValueError for those that cannot be sampled."""
+    from numpyro.handlers import seed, substitute, trace
+    from numpyro.infer import init_to_uniform
 
-    sites = trace(seed(model, 0)).get_trace(*args, **kwargs)
+    sites = trace(substitute(seed(model, 0), substitute_fn=init_to_uniform)).get_trace(*args, **kwargs)
     for name, site in sites.items():
         if site["type"] == "param":
             raise ValueError(f"the site {name!r} is a numpyro.param, which is optimised; use numpyro.sample")
@@ -243,23 +266,42 @@ def _sites(model: Callable, args: tuple, kwargs: dict) -> dict[str, Any]:
     return sites
 
 
-def _nesting(sites: Mapping[str, Any], discrete: Sequence[str]) -> int | None:
-    """How deep plates are nested, where discrete sites are to be summed over; raises ValueError where they cannot."""
-    if not discrete:
-        return None
-    for name in discrete:
-        kind = type(sites[name]["fn"]).__name__
-        if not sites[name]["fn"].has_enumerate_support:
-            raise ValueError(
-                f"model: the latent site {name!r} is discrete ({kind}); sum over it, or make it continuous"
-            )
-        if find_spec("funsor") is None:
-            raise ValueError(
-                f"model: the latent site {name!r} is discrete ({kind}); NumPyro sums over it once funsor is installed: "
-                "pip install funsor"
-            )
+def _latent(sites: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: site for name, site in sites.items() if site["type"] == "sample" and not site["is_observed"]}
+
+
+def _discrete(sites: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: site for name, site in _latent(sites).items() if site["fn"].support.is_discrete}
+
+
+def _values(sites: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: site["value"] for name, site in sites.items()}
+
+
+def _given(model: Callable, values: Mapping[str, Any]) -> Callable:
+    """The model in which these sites are observed."""
+    from numpyro.handlers import condition
+
+    return condition(model, dict(values))
+
+
+def _refused(sites: Mapping[str, Any]) -> ValueError | None:
+    """The error for a discrete site that NumPyro cannot sum over."""
+    for name, site in _discrete(sites).items():
+        why = ""
+        if not site["fn"].has_enumerate_support:
+            why = "sum over it, or make it continuous"
+        elif find_spec("funsor") is None:
+            why = "NumPyro sums over it once funsor is installed: pip install funsor"
+        if why:
+            return ValueError(f"model: the latent site {name!r} is discrete ({type(site['fn']).__name__}); {why}")
+    return None
+
+
+def _nesting(sites: Mapping[str, Any]) -> int | None:
+    """How deep plates are nested, where discrete sites are to be summed over."""
     frames = [frame.dim for site in sites.values() for frame in site.get("cond_indep_stack", ())]
-    return -min(frames, default=0)
+    return -min(frames, default=0) if _discrete(sites) else None
 
 
 def _is_data(site: Mapping[str, Any]) -> bool:

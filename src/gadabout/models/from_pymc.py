@@ -18,6 +18,9 @@ from gadabout.models.missing import needs
 from gadabout.starts import Uniform
 from gadabout.target import Target
 
+RADIAL = 2
+"""k of the density of radii, for which neither flat nor narrow angles are hard to draw"""
+
 
 def pymc(
     model: Any, *, dims: Mapping[str, Sequence[str]] | None = None, coords: Mapping[str, Any] | None = None
@@ -27,7 +30,8 @@ def pymc(
     Names, dims, coords, observed data and deterministic variables are the model's; the group `posterior` has the
     variables themselves, `unconstrained_posterior` what PyMC calls their value variables. Chains start as in PyMC, at
     its initial point plus a jitter uniform on (−1, 1); `init` of `sample` takes values by variable. Data are part of
-    the program, so that a model of other data compiles anew.
+    the program, so that a model of other data compiles anew; data that `pymc.set_data` has changed since are seen. An
+    angle, as of `pymc.VonMises`, is that of a point in the plane, whose coordinates are what moves freely.
 
     Args:
         model: a `pymc.Model` whose free variables are continuous.
@@ -36,25 +40,40 @@ def pymc(
 
     Raises:
         ImportError: if PyMC is not installed.
-        TypeError, ValueError: for what is no PyMC model, one with discrete free variables, or one that PyTensor cannot
-            translate to JAX.
+        TypeError, ValueError: for what is no PyMC model, one with discrete free variables, a `Minibatch` or a
+            `Simulator`, or one that PyTensor cannot translate to JAX.
     """
     needs("pymc", "pymc", "gadabout.models.pymc")
-    with _precision_kept():
+    with precision_kept():
         import pymc.sampling.jax  # noqa: F401
         from pymc import Model
     if not isinstance(model, Model):
         raise TypeError(f"model must be a pymc.Model, got {shown(model)}")
+    return PyMCModel(model, dims, coords)
+
+
+def _refuse(model: Any) -> None:
+    """Raises ValueError for a model without a density of real numbers."""
+    from pymc.data import MinibatchOp
+    from pymc.distributions.simulator import SimulatorRV
+    from pytensor.graph.traversal import ancestors
+
     if model.discrete_value_vars:
         name = model.values_to_rvs[model.discrete_value_vars[0]].name
         raise ValueError(
             f"model: the free variable {name!r} is discrete; sum over it, by pymc_extras.marginalize for instance"
         )
-    return PyMCModel(model, dims, coords)
+    for rv in model.basic_RVs:
+        if isinstance(rv.owner.op, SimulatorRV):
+            raise ValueError(f"model: {rv.name!r} is a Simulator, which has no density; use pymc.sample_smc")
+        if any(v.owner and isinstance(v.owner.op, MinibatchOp) for v in ancestors([rv, model.rvs_to_values[rv]])):
+            raise ValueError(
+                f"model: {rv.name!r} has a Minibatch, other rows each time; pass all rows, or use gadabout.Minibatches"
+            )
 
 
 @contextmanager
-def _precision_kept():
+def precision_kept():
     """PyTensor sets JAX to its own precision when it is imported, which is for the user to say."""
     before = jnp.result_type(float)
     try:
@@ -69,14 +88,29 @@ class Graph(eqx.Module):
 
     function: Callable = eqx.field(static=True)
     names: tuple[str, ...] = eqx.field(static=True)
-    outputs: tuple[str, ...] | None = eqx.field(static=True, default=None)
-    """the names of what it returns; None for one value alone"""
+    angles: tuple[str, ...] = eqx.field(static=True)
+    """the variables that are angles, whose positions are points in the plane"""
+    outputs: tuple[str, ...] | None = eqx.field(static=True)
+    """the names of what it returns; None for the log density alone"""
 
     def __call__(self, position, data):
+        values = {name: _angle(position[name]) if name in self.angles else position[name] for name in self.names}
         with warnings.catch_warnings():  # its float64 is what JAX is set to
             warnings.filterwarnings("ignore", "Explicitly requested dtype")
-            values = self.function(*(position[name] for name in self.names))
-        return values[0] if self.outputs is None else dict(zip(self.outputs, values, strict=True))
+            found = self.function(*values.values())
+        if self.outputs is None:
+            return found[0] + sum(_log_of_radius(position[name]) for name in self.angles)
+        return dict(zip(self.outputs, found, strict=True))
+
+
+def _angle(points: Any) -> Any:
+    return jnp.arctan2(points[..., 1], points[..., 0])
+
+
+def _log_of_radius(points: Any) -> Any:
+    """The log density of points in the plane whose angles are uniform: that of the radius is r^k exp(−k r²/2)."""
+    square = jnp.sum(points**2, -1)
+    return 0.5 * jnp.sum((RADIAL - 1) * jnp.log(square) - RADIAL * square)
 
 
 class Jittered:
@@ -95,12 +129,17 @@ class PyMCModel(AbstractForeign):
     """What `gadabout.models.pymc` makes."""
 
     def __init__(self, model: Any, dims: Any, coords: Any):
+        from pymc.logprob.transforms import CircularTransform
         from pymc.util import get_default_varnames
 
-        self._model = model
+        _refuse(model)
+        self._model, self._named, self._data = model, (dims, coords), _data_of(model)
         self._names = tuple(rv.name for rv in model.free_RVs)
+        circular = lambda rv: isinstance(model.rvs_to_transforms[rv], CircularTransform)
+        self._angles = tuple(rv.name for rv in model.free_RVs if circular(rv))
         point = model.initial_point()
         point = {rv.name: np.asarray(point[model.rvs_to_values[rv].name]) for rv in model.free_RVs}
+        point |= {name: _on_circle(point[name]) for name in self._angles}
         variables = get_default_varnames(model.unobserved_value_vars, include_transformed=False)
         constrained = [variable for variable in variables if variable.name in self._names]
         more = [variable for variable in variables if variable.name not in self._names]
@@ -116,6 +155,7 @@ class PyMCModel(AbstractForeign):
         for graph in (self._more, self._likelihood):
             found = {} if graph is None else jax.eval_shape(graph, like, None)
             shapes |= {name: tuple(leaf.shape) for name, leaf in found.items()}
+        shapes |= {name: np.shape(values) for name, values in self._constants().items()}
         own_dims = {
             name: [dim or f"{name}_dim_{i}" for i, dim in enumerate(dims)]
             for name, dims in model.named_vars_to_dims.items()
@@ -124,7 +164,28 @@ class PyMCModel(AbstractForeign):
         own_coords = {dim: np.asarray(values) for dim, values in model.coords.items() if values is not None}
         free = {name: value.shape for name, value in point.items()}
         super().__init__(model.name or "model", free, shapes, own_dims, own_coords, observed, (dims, coords))
+        self.constant = self._constants()
         self.start = Jittered(point)
+
+    def _constants(self) -> dict[str, np.ndarray]:
+        from pymc.backends.arviz import find_constants
+
+        return {name: np.asarray(values) for name, values in find_constants(self._model).items()}
+
+    def _again(self) -> "PyMCModel":
+        return PyMCModel(self._model, *self._named)
+
+    def laid_out(self, layout):
+        now = _data_of(self._model)
+        if now.keys() == self._data.keys() and all(np.array_equal(now[name], self._data[name]) for name in now):
+            return super().laid_out(layout)
+        anew = self._again()
+        assert anew.layout is not None
+        if anew.layout.shapes != layout.shapes:
+            raise ValueError(
+                "model: other data have made variables of other shapes; convert it anew by gadabout.models"
+            )
+        return anew.laid_out(layout)
 
     def _graph(self, outputs: Sequence[Any], names: Sequence[str] | None) -> Graph:
         from pymc.sampling.jax import get_jaxified_graph
@@ -134,7 +195,7 @@ class PyMCModel(AbstractForeign):
         except NotImplementedError as error:
             raise ValueError(f"model: PyTensor cannot translate it to JAX: {error}") from error
         order = tuple(self._model.values_to_rvs[value].name for value in self._model.value_vars)
-        return Graph(function, order, None if names is None else tuple(names))
+        return Graph(function, order, self._angles, None if names is None else tuple(names))
 
     @property
     def target(self):
@@ -153,7 +214,8 @@ class PyMCModel(AbstractForeign):
             outputs.append(free)
         outputs = graph_replace(outputs, values, strict=False)
         function = get_jaxified_graph(inputs=list(values.values()), outputs=outputs)  # pyright: ignore
-        return dict(zip(self._names, function(*position.values()), strict=True))
+        free = dict(zip(self._names, function(*position.values()), strict=True))
+        return free | {name: _on_circle(free[name]) for name in self._angles}
 
     def constrain(self, x):
         assert self.layout is not None
@@ -173,6 +235,17 @@ class PyMCModel(AbstractForeign):
         raise TypeError("model: draws of data are PyMC's; use pymc.sample_posterior_predictive with the result")
 
 
+def _on_circle(angles: Any) -> Any:
+    return jnp.stack([jnp.cos(angles), jnp.sin(angles)], -1)
+
+
+def _data_of(model: Any) -> dict[str, np.ndarray]:
+    """The data that `pymc.set_data` can change."""
+    return {variable.name: np.array(_values(variable)) for variable in model.data_vars}
+
+
 def _values(variable: Any) -> np.ndarray:
     """The data of an observed variable, which are a constant, a shared variable, or made of them."""
+    if hasattr(variable, "get_value"):
+        return np.asarray(variable.get_value())
     return np.asarray(variable.data if hasattr(variable, "data") else variable.eval())

@@ -13,12 +13,13 @@ from gadabout.api.checks import checked_model
 from gadabout.api.positions import starts_of
 from gadabout.calls import called
 from gadabout.checks import check_whole, shown
-from gadabout.driver import check_density, check_memory
-from gadabout.driver.own_functions import fresh_with
+from gadabout.driver import check_memory
 from gadabout.layout import Layout
 from gadabout.minibatch import Minibatches
 from gadabout.model import AbstractModel
+from gadabout.programs import fresh_with
 from gadabout.proposals import AbstractDistribution
+from gadabout.starts import check_density
 from gadabout.target import Target, fresh
 
 COPIES = 4

@@ -4,7 +4,7 @@ $\mathcal L(m, L) = E_q[\log\pi - \log q] \le \log\int\pi$, $q = N(m, LL^\top)$ 
 variational inference"). With x = m + Lz, z ~ N(0, I), in coordinates whitened by the present q, where x = m + L(a + Bz)
 with a = 0 and B = I, the reparametrised gradients are
 
-    u = Lᵀ ∇_x(log π(x) − log q(x)) = Lᵀ ∇ log π(x) + z                       _gradients
+    u = Lᵀ ∇_x(log π(x) − log q(x)) = Lᵀ ∇ log π(x) + z                       gradients
     ∇_a 𝓛 = E[u],  ∇_B 𝓛 = [E[u zᵀ]]_lower                                    factor.outer, pooled_sum
     m ← m + ρ_t L ∇_a,  L ← L (I + ρ_t ∇_B)                                   _ascend, factor.times
 
@@ -25,12 +25,12 @@ from jaxtyping import Array, Float, Key, PyTree
 
 from gadabout.checks import check_one_of, check_positive, check_whole
 from gadabout.driver import check_memory
-from gadabout.driver.programs import program
 from gadabout.factors import FactorKind, isotropic, pooled_sum
 from gadabout.layout import Layout
 from gadabout.monte_carlo.arguments import Density, Seed, check_room, flat_start, fresh_for, key_of, model_of
 from gadabout.monte_carlo.importance import lower_bound, weigh
 from gadabout.monte_carlo.plain import Estimate
+from gadabout.programs import program
 from gadabout.proposals import AbstractDistribution, Gaussian
 from gadabout.target import Target, fresh
 
@@ -170,7 +170,7 @@ def _begin(model: Density, data: PyTree, init: Any, factor: FactorKind, key: Key
 def _remaining(key, q, target, num_draws):
     """Largest entry of (∇_a, ∇_B) at q, beyond four standard errors: 0 where the lower bound is stationary."""
     z = jax.vmap(q.noise)(jax.random.split(key, num_draws))
-    u = jax.vmap(lambda z: _gradients(q, target, z)[0])(z)
+    u = jax.vmap(lambda z: gradients(q, target, z)[0])(z)
     totals = lambda u, z: (jnp.sum(u, 0), pooled_sum(jax.vmap(q.factor.outer)(u, z)))
     means, squares = (jax.tree.map(lambda g: g / num_draws, totals(u**p, z**p)) for p in (1, 2))
     error = lambda m, s: jnp.sqrt(jnp.maximum(s - m**2, 0) / num_draws)
@@ -182,7 +182,7 @@ def _remaining(key, q, target, num_draws):
 def _fit(key, target, start, step_size, num_steps, num_draws):
     def step(q, t):
         z = jax.vmap(q.noise)(jax.random.split(jax.random.fold_in(key, t), num_draws))
-        u, log_weights, finite = jax.vmap(lambda z: _gradients(q, target, z))(z)
+        u, log_weights, finite = jax.vmap(lambda z: gradients(q, target, z))(z)
         q = _ascend(q, u, z, step_size / (1 + 10 * t / num_steps))
         bound = jnp.sum(jnp.where(finite, log_weights, 0)) / jnp.sum(finite)
         return q, (bound, jnp.sum(~finite))
@@ -191,7 +191,7 @@ def _fit(key, target, start, step_size, num_steps, num_draws):
     return q, trace, lost
 
 
-def _gradients(q: Gaussian, target: Target, z: Float[Array, " n"]):
+def gradients(q: Gaussian, target: Target, z: Float[Array, " n"]):
     """u = Lᵀ∇(log π − log q) at x = m + Lz, the log weight there, and whether both are finite; else u is zero."""
     here = target.at(q.draw(z), 1)
     u = q.factor.tmul(here.grad) + z

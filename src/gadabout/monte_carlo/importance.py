@@ -20,9 +20,9 @@ from jaxtyping import Float, PyTree
 
 from gadabout.checks import check_function, check_truth, check_whole
 from gadabout.diagnostics import pareto_k
-from gadabout.driver.programs import program
 from gadabout.monte_carlo.arguments import Density, Seed, as_flat, check_room, fresh_for, key_of, model_of, unraveller
 from gadabout.monte_carlo.plain import Estimate, average, evaluate
+from gadabout.programs import program
 from gadabout.proposals import AbstractDistribution, importance_sample
 
 LARGEST_PARETO_K = 0.7

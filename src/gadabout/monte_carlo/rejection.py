@@ -20,9 +20,9 @@ import numpy as np
 from jaxtyping import Float, PyTree
 
 from gadabout.checks import check_finite, check_whole
-from gadabout.driver.programs import program
 from gadabout.monte_carlo.arguments import Density, Seed, as_flat, check_room, fresh_for, key_of, model_of, unraveller
 from gadabout.monte_carlo.plain import Estimate
+from gadabout.programs import program
 from gadabout.proposals import AbstractDistribution
 
 BLOCK = 256

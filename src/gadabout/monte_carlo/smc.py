@@ -29,8 +29,6 @@ import numpy as np
 from jaxtyping import Array, Float, PyTree
 
 from gadabout.checks import check_probability, check_whole
-from gadabout.driver.own_functions import fresh_with
-from gadabout.driver.programs import program
 from gadabout.monte_carlo.arguments import Density, Seed, check_room, key_of, model_of, unraveller
 from gadabout.monte_carlo.moves import check_moves, default_moves
 from gadabout.monte_carlo.particles import (
@@ -40,6 +38,7 @@ from gadabout.monte_carlo.particles import (
     whiten,
     whitening,
 )
+from gadabout.programs import fresh_with, program
 from gadabout.proposals import AbstractDistribution
 from gadabout.sampler import Sampler
 from gadabout.target import Target, fresh

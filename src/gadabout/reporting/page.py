@@ -7,13 +7,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gadabout.api.stored import manifest_of
 from gadabout.checks import shown
 from gadabout.files import check_replaceable, write_text
 from gadabout.model import AbstractModel
 from gadabout.store import StoreError
 from gadabout.store.arrays import HIDDEN, opened
 from gadabout.store.integrity import check_store
+from gadabout.store.runs import manifest_of
 
 if TYPE_CHECKING:
     import xarray as xr

@@ -60,17 +60,14 @@ def draws_of_run(tree: "xr.DataTree") -> Draws | None:
     if posterior is None or not posterior.data_vars or not posterior.sizes.get("draw"):
         return None
     names = names_of(posterior)
-    judged, (bulk, tail, rhat, within) = _figures(tree, posterior)
+    judged, (bulk, tail, rhat, within) = figures_of(tree, posterior)
     ess = np.where(np.isnan(bulk), -np.inf, np.fmin(bulk, tail))
     shown = np.sort(np.argsort(ess, kind="stable")[:MOST_ROWS])
     chains, num_draws = posterior.sizes["chain"], posterior.sizes["draw"]
     spacing = -(-chains * num_draws * len(shown) // MOST_VALUES)
     values = _read(posterior, shown, spacing)
-    with np.errstate(invalid="ignore"):
-        deviation = values.std((0, 1), ddof=1) if values[:, :, 0].size > 1 else np.full(len(shown), np.nan)
-        mcse = np.where(np.ptp(values, (0, 1)) > 0, deviation / np.sqrt(mean_ess(values)), np.nan)
     rhat = rhat if chains > 1 else np.full(len(names), np.nan)
-    return Draws(names, bulk, tail, within, rhat, shown, values, mcse, num_draws, spacing, judged)
+    return Draws(names, bulk, tail, within, rhat, shown, values, mcse(values), num_draws, spacing, judged)
 
 
 def statistic(tree: "xr.DataTree", group: str, name: str) -> np.ndarray:
@@ -96,7 +93,14 @@ def every(count: int, most: int) -> int:
     return max(1, -(-count // most))
 
 
-def _figures(tree: "xr.DataTree", posterior: "xr.Dataset") -> tuple[int, list[np.ndarray]]:
+def mcse(draws: np.ndarray) -> np.ndarray:
+    """The Monte Carlo standard error of the mean of each coordinate, from draws (chain, draw, n); NaN where unknown."""
+    with np.errstate(invalid="ignore"):
+        deviation = draws.std((0, 1), ddof=1) if draws[:, :, 0].size > 1 else np.full(draws.shape[2], np.nan)
+        return np.where(np.ptp(draws, (0, 1)) > 0, deviation / np.sqrt(mean_ess(draws)), np.nan)
+
+
+def figures_of(tree: "xr.DataTree", posterior: "xr.Dataset") -> tuple[int, list[np.ndarray]]:
     """KINDS of each coordinate, from the result where it has them, else computed from evenly spaced draws."""
     if "diagnostics" in tree.children:
         groups = [tree[f"diagnostics/{kind}"].to_dataset() for kind in KINDS]

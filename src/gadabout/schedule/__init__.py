@@ -1,6 +1,7 @@
 """What a run does, as stages in a plan."""
 
+from gadabout.schedule.context import Context, Handover
 from gadabout.schedule.plan import Plan, lengths, plan_of
-from gadabout.schedule.stages import AbstractStage, Draw, Handover, Learn, Search
+from gadabout.schedule.stages import AbstractStage, Draw, Learn, Search
 
-__all__ = ["AbstractStage", "Draw", "Handover", "Learn", "Plan", "Search", "lengths", "plan_of"]
+__all__ = ["AbstractStage", "Context", "Draw", "Handover", "Learn", "Plan", "Search", "lengths", "plan_of"]

@@ -50,6 +50,11 @@ class Plan(eqx.Module):
         if any(share < 0 for share in shares) or (shares and abs(sum(shares) - 1) > 1e-9):
             raise ValueError(f"stages: the shares of warm-up must be at least 0 and sum to 1, got {shares}")
 
+    def __repr__(self) -> str:
+        """A line for the plan and one for each stage, with the names of its samplers, or its settings."""
+        stages = [f"\n  {i}. {_in_a_line(stage)}" for i, stage in enumerate(self.stages, 1)]
+        return f"Plan {self.name!r}, {self.num_chains} chains:{''.join(stages)}"
+
     def _repr_html_(self) -> str:
         """In a notebook: its stages in their order, each with the settings of the samplers that may run in it."""
         stages = [
@@ -95,6 +100,15 @@ class Plan(eqx.Module):
             return settings_of(self.stages)
         each = enumerate(map(settings_of, self.samplers))
         return {f"{i}.{name}": value for i, settings in each for name, value in settings.items()}
+
+
+def _in_a_line(stage: AbstractStage) -> str:
+    """A stage with what it runs, or with its settings."""
+    name = type(stage).__name__
+    if stage.samplers:
+        return f"{name}({', '.join(sampler.name for sampler in stage.samplers)})"
+    settings = settings_of((stage,)).items()
+    return f"{name}({', '.join(f'{path.rpartition(".")[2]}={value}' for path, value in settings if path != name)})"
 
 
 def plan_of(sampler: Sampler | Plan) -> Plan:

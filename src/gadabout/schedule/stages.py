@@ -8,34 +8,16 @@ from abc import abstractmethod
 from typing import Any
 
 import equinox as eqx
-from jaxtyping import Array, Float, Key, PyTree, UInt
+from jaxtyping import PyTree
 
-from gadabout.sampler import Learned, Sampler, State
-
-
-class Handover(eqx.Module):
-    """What one compiled stage hands to the next: arrays alone.
-
-    Args:
-        chain_keys: the key of each chain's noise, shape (num_chains,) or as pools have them.
-        t: iterations since the run's start. It goes on from stage to stage, so that no noise is used twice.
-        positions: where chains stand, shape (num_chains, n); None before the search for starts, and where `pools` say.
-        learned: what is known of the target, for kernels that begin; None if nothing is.
-        pools: the whole state of the sampler that ran last, which a stage with the same sampler goes on with.
-    """
-
-    chain_keys: Key[Array, "..."]
-    t: UInt[Array, ""]
-    positions: Float[Array, "chains n"] | None = None
-    learned: Learned | None = None
-    pools: State | None = None
+from gadabout.sampler import Sampler
+from gadabout.schedule.context import Context
 
 
 class AbstractStage(eqx.Module):
     """A part of a run: host code, one bounded piece of work a call; the run can be stopped and stored after each.
 
-    A stage keeps nothing: all that changes is its progress, and the number of iterations done. `context` is the engine:
-    it evaluates, runs programs, and keeps records.
+    A stage keeps nothing: all that changes is its progress, and the number of iterations done. `context` is the engine.
     """
 
     @property
@@ -54,26 +36,30 @@ class AbstractStage(eqx.Module):
         return False
 
     @abstractmethod
-    def begin(self, context: Any, handover: Any) -> PyTree:
+    def begin(self, context: Context, handover: Any) -> PyTree:
         """The progress before the first piece of work."""
 
     @abstractmethod
-    def length(self, context: Any) -> int:
+    def length(self, context: Context) -> int:
         """The number of iterations after which the stage is over."""
 
     @abstractmethod
-    def advance(self, context: Any, progress: PyTree, done: int) -> tuple[PyTree, int]:
+    def advance(self, context: Context, progress: PyTree, done: int) -> tuple[PyTree, int]:
         """One piece of work: the new progress, and the iterations done with it."""
 
     @abstractmethod
-    def end(self, context: Any, progress: PyTree) -> Any:
+    def end(self, context: Context, progress: PyTree) -> Any:
         """What is handed to the next stage."""
 
-    def form(self, context: Any) -> PyTree:
+    def form(self, context: Context) -> PyTree:
         """The shapes and types of its progress, into which a stored one is read; a host stage needs none."""
         raise NotImplementedError
 
-    # of host stages; the engine asks the runner about compiled ones
+    # of host stages; the runner knows the same of compiled ones
+
+    def memory(self, context: Context) -> tuple[int, str]:
+        """Bytes that it holds at once, and what they are for."""
+        return 0, ""
 
     @property
     def statistics(self) -> dict[str, type]:

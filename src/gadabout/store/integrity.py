@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 ROOT = "zarr.json"
 DRAW = "draw"
-FIGURES = ("learned", "diagnostics", "observed_data", "posterior_predictive")
+FIGURES = ("learned", "diagnostics", "observed_data", "constant_data", "posterior_predictive")
 """groups that a finished run has beside its draws"""
 DRAWS = ("posterior", "sample_stats", "warmup_posterior", "warmup_sample_stats", "unconstrained_posterior",
          "log_likelihood")  # fmt: skip

@@ -15,7 +15,7 @@ from gadabout.starts import Normal
 from gadabout.target import Target
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Problem(AbstractModel):
     """A posterior of the paper, or another Gaussian or regression, as a model: `sample(problem)` draws from it.
 
@@ -37,10 +37,10 @@ class Problem(AbstractModel):
     data: PyTree
     covariance: Float[np.ndarray, "n n"] | None = None
     columns: Sequence[str] | None = None
-    layout: Layout | None = field(init=False, repr=False)
-    dims: Mapping[str, Sequence[str]] = field(init=False, repr=False, default_factory=dict)
-    coords: Mapping[str, Any] = field(init=False, repr=False, default_factory=dict)
-    observed: Mapping[str, Any] = field(init=False, repr=False, default_factory=dict)
+    layout: Layout | None = field(init=False)
+    dims: Mapping[str, Sequence[str]] = field(init=False, default_factory=dict)
+    coords: Mapping[str, Any] = field(init=False, default_factory=dict)
+    observed: Mapping[str, Any] = field(init=False, default_factory=dict)
 
     def __post_init__(self):
         self.layout = layout_of(jax.ShapeDtypeStruct((self.dim,), jnp.result_type(float)))

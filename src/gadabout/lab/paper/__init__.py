@@ -1,9 +1,9 @@
 """The paper's tables and figures: a catalogue of them over a shared harness, and a file for each figure of its own."""
 
-from gadabout.driver.programs import forget
 from gadabout.lab.paper.catalogue import EXPERIMENTS, make
 from gadabout.lab.paper.session import Session, Unit, Watcher
 from gadabout.lab.paper.table import Outcome
+from gadabout.programs import forget
 
 __all__ = ["EXPERIMENTS", "Outcome", "Session", "Unit", "Watcher", "run"]
 

@@ -3,9 +3,9 @@
 Each run is a process of its own, without a cache of programs; the clock starts after imports and data, where a user
 calls, and stops where all draws are in memory. q is the smallest ESS of a coordinate or its square. One run with a seed
 of its own, of `FIRST` draws of each chain, says how many draws reach q = 1,000 with a fifth to spare; then each makes
-so many with fresh seeds. Seconds are told as they were, in favour of whoever falls short: of a run that did not reach
-q = 1,000, of one whose R-hat or truth says that its draws are not to be used (`good` tells), and of one that was given
-up after `MOST_SECONDS`.
+so many with a fresh seed, and the default and the quickest other with more of them. Seconds are told as they were, in
+favour of whoever falls short: of a run that did not reach q = 1,000, of one whose R-hat or truth says that its draws
+are not to be used (`good` tells), and of one that was given up after `MOST_SECONDS`.
 """
 
 import json
@@ -14,7 +14,7 @@ import subprocess
 import sys
 import time
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -32,30 +32,54 @@ from gadabout.targets import sets
 
 NUTS = (OURS, "numpyro", "blackjax", "nutpie")
 FIRST, TUNING_SEED = 1_000, 0
-MOST_SECONDS = 120.0
+MOST_SECONDS = 60.0
 """of a process; it is given up then"""
 GIVEN_UP = {"seconds": MOST_SECONDS, "q": 0.0, "good": False}
 
 
+def process(known: Mapping[str, Any]) -> dict[str, Any]:
+    """What the process of a run says; raises RuntimeError where it fails."""
+    environment = os.environ | {"JAX_ENABLE_X64": "1", "JAX_ENABLE_COMPILATION_CACHE": "false"}
+    command = [sys.executable, "-W", "ignore", "-m", __name__, json.dumps(known)]
+    try:
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=MOST_SECONDS)
+    except subprocess.TimeoutExpired:
+        return GIVEN_UP
+    if done.returncode:
+        said = done.stderr.strip().splitlines() or ["it said nothing"]
+        raise RuntimeError(f"{known['peer']} on {known['target']} failed in a process of its own: {said[-1]}")
+    return json.loads(done.stdout.strip().splitlines()[-1])
+
+
 def compare(
-    names: Sequence[str], peers: Sequence[str], seeds: Sequence[int], file: Path | None = None
+    names: Sequence[str],
+    peers: Sequence[str],
+    seeds: Sequence[int],
+    file: Path | None = None,
+    run: Callable[[Mapping[str, Any]], Mapping[str, Any]] = process,
 ) -> list[dict[str, Any]]:
-    """A row for each target and peer: medians of seconds and q over seeds, and how many runs were good.
+    """A row for each target and peer: medians of seconds and q over its seeds, and how many runs were good.
+
+    All peers run with the first seed, the default and the quickest other with the rest.
 
     Runs that `file` holds are not made again. Raises ValueError for an unknown target, RuntimeError where a process
     fails.
     """
     stored, rows = Rows(file), []
+    made_once = lambda known: stored.row({**known, "start": "call"}, lambda: run(known))
     for name in names:
         sets.set_of(name)
         known = {peer: {"target": name, "peer": peer, "chains": PEERS[peer].usual} for peer in peers}
-        first = {peer: _run(stored, each | {"draws": FIRST, "seed": TUNING_SEED}) for peer, each in known.items()}
+        first = {peer: made_once(each | {"draws": FIRST, "seed": TUNING_SEED}) for peer, each in known.items()}
         made: dict[str, list[dict[str, Any]]] = {peer: [] for peer in peers}
+        racing = list(peers)
         for seed in seeds:
-            for peer, each in known.items():
+            for peer in racing:
                 draws = enough(first[peer])
-                asked = each | {"draws": draws, "seed": seed}
-                made[peer].append(GIVEN_UP if draws is None else _run(stored, asked))
+                asked = known[peer] | {"draws": draws, "seed": seed}
+                made[peer].append(GIVEN_UP if draws is None else made_once(asked))
+            others = [peer for peer in racing if peer != OURS]
+            racing = [OURS, min(others, key=lambda peer, made=made: made[peer][0]["seconds"])]
         for peer, runs in made.items():
             figures = {key: median([run[key] for run in runs]) for key in ("seconds", "q")}
             rows.append(known[peer] | figures | {"good": sum(run["good"] for run in runs), "runs": runs})
@@ -69,24 +93,6 @@ def ratios(rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
         seconds = {row["peer"]: row["seconds"] for row in rows if row["target"] == name}
         found[name] = min(each for peer, each in seconds.items() if peer != OURS) / seconds[OURS]
     return found
-
-
-def _run(stored: Rows, known: Mapping[str, Any]) -> dict[str, Any]:
-    return stored.row({**known, "start": "call"}, lambda: _process(known))
-
-
-def _process(known: Mapping[str, Any]) -> dict[str, Any]:
-    """What the process of a run says."""
-    environment = os.environ | {"JAX_ENABLE_X64": "1", "JAX_ENABLE_COMPILATION_CACHE": "false"}
-    command = [sys.executable, "-W", "ignore", "-m", __name__, json.dumps(known)]
-    try:
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=MOST_SECONDS)
-    except subprocess.TimeoutExpired:
-        return GIVEN_UP
-    if done.returncode:
-        said = done.stderr.strip().splitlines() or ["it said nothing"]
-        raise RuntimeError(f"{known['peer']} on {known['target']} failed in a process of its own: {said[-1]}")
-    return json.loads(done.stdout.strip().splitlines()[-1])
 
 
 def main(known: dict[str, Any]) -> None:

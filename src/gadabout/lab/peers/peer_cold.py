@@ -65,7 +65,7 @@ def cold(
 def _both(asked: Mapping[str, Any]) -> dict[str, Any]:
     """Seconds of a process with an empty folder of programs, and of one with what that left."""
     with TemporaryDirectory(prefix="gadabout-cold-", ignore_cleanup_errors=True) as programs:
-        empty, warm = (_process(asked, programs) for _ in range(2))
+        empty, warm = (process(asked, programs) for _ in range(2))
     return {"empty_seconds": empty["seconds"], "warm_seconds": warm["seconds"], "q": warm["q"]}
 
 
@@ -81,7 +81,7 @@ def _cold_row(row: Mapping[str, Any], runs: Sequence[Mapping[str, Any]]) -> dict
     return cold_row
 
 
-def _process(asked: Mapping[str, Any], programs: str) -> dict[str, Any]:
+def process(asked: Mapping[str, Any], programs: str) -> dict[str, Any]:
     """Seconds from the start of a process to its draws, and their q."""
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"} | {
         "JAX_ENABLE_X64": "1",
@@ -94,13 +94,13 @@ def _process(asked: Mapping[str, Any], programs: str) -> dict[str, Any]:
         errors = Path(folder) / "stderr"
         with errors.open("w") as stderr:
             began = time.perf_counter()
-            process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=stderr, text=True)
-            assert process.stdout is not None
-            with process, process.stdout as lines:
+            running = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=stderr, text=True)
+            assert running.stdout is not None
+            with running, running.stdout as lines:
                 drawn = next((line.split()[1:] for line in lines if line.startswith(DRAWN)), None)
                 seconds = time.perf_counter() - began
                 last = lines.read().strip()
-        if process.returncode or drawn is None:
+        if running.returncode or drawn is None:
             said = errors.read_text().strip().splitlines() or ["it said nothing"]
             raise RuntimeError(f"{asked['peer']} on {asked['target']} failed in a process of its own: {said[-1]}")
     return {"seconds": seconds - float(drawn[0]), "q": float(last)}

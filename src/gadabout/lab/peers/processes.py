@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-from gadabout.driver.programs import forget
+from gadabout.programs import forget
 
 ITERATIONS = 2_000
 """of warm-up, and as many draws"""

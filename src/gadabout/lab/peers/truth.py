@@ -90,7 +90,7 @@ def _by_nuts(model: Model, seed: int, draws: int, quantiles: bool) -> tuple[Figu
     """Figures of two runs together, and how they were made; raises RuntimeError where the runs disagree."""
     sturdy = STURDY[model.name]
     sampled = sturdy.model(model)  # once: the two runs share their programs
-    each = [_run(model, sampled, acceptance, seed + i, draws) for i, acceptance in enumerate(sturdy.acceptance)]
+    each = [draws_of(model, sampled, acceptance, seed + i, draws) for i, acceptance in enumerate(sturdy.acceptance)]
     apart = largest_difference(*(of_chains(x, quantiles=False) for x in each))
     x = np.concatenate(each)
     worst = float(rhat(x).max())
@@ -108,7 +108,7 @@ def _by_nuts(model: Model, seed: int, draws: int, quantiles: bool) -> tuple[Figu
     return of_chains(x, quantiles), how
 
 
-def _run(model: Model, sampled: Model, acceptance: float, seed: int, draws: int) -> np.ndarray:
+def draws_of(model: Model, sampled: Model, acceptance: float, seed: int, draws: int) -> np.ndarray:
     """Draws (chain, draw, n) of the model's own flat coordinates."""
     sturdy = STURDY[model.name]
     with warnings.catch_warnings():

@@ -7,6 +7,7 @@ from gadabout.lab.verify.coverage import COVERAGE
 from gadabout.lab.verify.damage import DAMAGE
 from gadabout.lab.verify.devices import DEVICE_LAYOUTS
 from gadabout.lab.verify.frame import Figure, Found, Item, Parts, Result, run
+from gadabout.lab.verify.hard import HARD
 from gadabout.lab.verify.invariance import INVARIANCE
 from gadabout.lab.verify.killed import KILLED
 from gadabout.lab.verify.memory import MEMORY
@@ -26,6 +27,7 @@ ITEMS: dict[str, Item] = {
         COVERAGE,
         START,
         ALARMS,
+        HARD,
         SAME_BITS,
         DEVICE_LAYOUTS,
         REFUSALS,

@@ -1,8 +1,9 @@
 """What adapting does to the law of the chain: how large the bias is, and that it goes where it should.
 
 Many independent pools of chains on a Gumbel distribution start from exact draws and make T steps of adaptive
-Metropolis; the mean and the variance of their positions after T steps are held against the target's. Gains are large
-enough for the bias to be seen: γ_k = k^−0.6 falls, γ = ½ stays.
+Metropolis or of Algorithm 1, both of which learn for ever; the mean and the variance of their positions after T steps
+are held against the target's. Gains are large enough for the bias to be seen: γ_k = k^−0.6 falls, γ = ½ stays; those of
+Algorithm 1 multiply a learning rate of 0.05, and the gain that stays is 1.
 """
 
 import math
@@ -17,7 +18,7 @@ import numpy as np
 from jaxtyping import Array, Float, Key
 
 from gadabout.adaptations import PowerGain
-from gadabout.algorithms import haario
+from gadabout.algorithms import gad_mala, haario
 from gadabout.lab.verify.frame import Figure, Found, Item, Parts
 from gadabout.sampler import Sampler
 from gadabout.target import Target
@@ -27,22 +28,28 @@ MEAN, SD = np.euler_gamma, math.pi / math.sqrt(6)
 FALLING, CONSTANT = (1.0, 0.6), (0.5, 0.0)
 """coefficient and exponent of the gains"""
 REGULARISATION = 0.01
+GAINS = {"falling": FALLING, "constant": CONSTANT}
+LEARNING_RATE = 0.05
+"""of Algorithm 1"""
 FAR = 30.0
 """where the bad start is, in standard deviations from the mean"""
 ERRORS = 4.0
 """standard errors within which a bias counts as none: by chance beyond once in 16,000"""
 
 
-def sampler(gain: tuple[float, float]) -> Sampler:
-    """Adaptive Metropolis of Haario, Saksman and Tamminen with these gains."""
+def sampler(gain: tuple[float, float], algorithm: str = "haario") -> Sampler:
+    """Adaptive Metropolis of Haario, Saksman and Tamminen with these gains, or "gad-mala", Algorithm 1."""
+    if algorithm == "gad-mala":
+        return gad_mala(learning_rate=LEARNING_RATE, gain=PowerGain(*gain) if gain[1] else None)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # that constant gains do not converge
         return haario(gain=PowerGain(*gain), regularisation=REGULARISATION)
 
 
 def path(
-    gain: tuple[float, float], times: Sequence[int], pools: int, chains: int = 1, frozen: int = 0, far: bool = False
-) -> list[dict[str, Any]]:
+    gain: tuple[float, float], times: Sequence[int], pools: int, chains: int = 1, frozen: int = 0, far: bool = False,
+    algorithm: str = "haario",
+) -> list[dict[str, Any]]:  # fmt: skip
     """The bias of mean (in sd) and variance (relative) after so many adaptive steps, with standard errors.
 
     Args:
@@ -52,8 +59,9 @@ def path(
         chains: chains of each pool, which share θ.
         frozen: steps with θ standing still at the end, after which there is another entry.
         far: whether chains start far away, in place of exact draws.
+        algorithm: that of `sampler`.
     """
-    adaptive, still = sampler(gain), eqx.Partial(_advance, adapt=False)
+    adaptive, still = sampler(gain, algorithm), eqx.Partial(_advance, adapt=False)
     start_key, key = jax.random.split(jax.random.key(404))
     start = jax.random.gumbel(start_key, (pools, chains, 1))
     start = jnp.full_like(start, MEAN + FAR * SD) if far else start
@@ -101,13 +109,17 @@ def run(full: bool, store: Parts) -> Found:
         "far": {"gain": FALLING, "times": times, "pools": pools // 5, "far": True},
     }
     made |= {f"pools-of-{c}": {"gain": CONSTANT, "times": (100,), "pools": pools // c, "chains": c} for c in sizes}
+    if full:
+        for_ever = {"times": (30, 300, 1_000), "pools": pools // 2, "algorithm": "gad-mala"}
+        made |= {f"algorithm-1-{name}": {"gain": gain, **for_ever} for name, gain in GAINS.items()}
     paths = {name: store.part(f"bias-{name}", how, lambda how=how: path(**how)) for name, how in made.items()}
     figures = []
     for name, entries in paths.items():
         for entry in entries:
             after = f", then {entry['frozen']} with θ frozen" if entry["frozen"] else ""
             value = "; ".join(f"{entry[f]:+.4f} ± {entry[f'{f}_error']:.4f}" for f in ("mean", "variance"))
-            figures.append(Figure(f"{SAID[name.split('-')[0]]}{_size(name)}, T = {entry['T']:,}{after}", value))
+            said = SAID[name if name.startswith("algorithm") else name.split("-")[0]]
+            figures.append(Figure(f"{said}{_size(name)}, T = {entry['T']:,}{after}", value))
     figures += _judged(paths, sizes)
     error = paths["falling"][-1]["mean_error"]
     figures.append(Figure("bias of a mean, in sd, that 95 of 100 runs would find", (ERRORS + 1.645) * error))
@@ -122,6 +134,8 @@ SAID = {
     "falling": "bias of mean (sd) and variance (relative), falling gains",
     "constant": "the same, constant gains",
     "far": "the same, falling gains, from a start 30 sd away",
+    "algorithm-1-falling": "the same, Algorithm 1 for ever at a rate of 0.05, falling gains",
+    "algorithm-1-constant": "the same, Algorithm 1 for ever at a rate of 0.05, constant gains",
     "pools": "the same, constant gains, chains that share θ:",
 }
 
@@ -142,6 +156,13 @@ def _judged(paths: dict[str, list[dict[str, Any]]], sizes: Sequence[int]) -> lis
         ("more chains share θ: fallen", *_fallen(one, many)),
         ("a bad start: forgotten", _in_errors(far[-1]), none, _in_errors(far[-1]) < ERRORS),
     ]
+    if "algorithm-1-constant" in paths:
+        own, other = (paths[f"algorithm-1-{name}"][-1] for name in ("constant", "falling"))
+        seen = abs(own["variance"]) / own["variance_error"]
+        judged += [
+            ("Algorithm 1, constant gains: the bias of the variance is seen", seen, "more", seen > ERRORS),
+            ("Algorithm 1, falling gains: less than that", *_fallen(own, other, "variance")),
+        ]
     return [
         Figure(f"{what}, standard errors", value, f"{ERRORS:.0f} or more" if wanted == "more" else wanted, bool(passed))
         for what, value, wanted, passed in judged
@@ -157,9 +178,9 @@ def _in_errors(entry: dict[str, Any]) -> float:
     return max(abs(entry[f]) / entry[f"{f}_error"] for f in ("mean", "variance"))
 
 
-def _fallen(before: dict[str, Any], after: dict[str, Any]) -> tuple[float, str, bool]:
-    """By how many standard errors the bias of the mean became smaller."""
-    by = (abs(before["mean"]) - abs(after["mean"])) / math.hypot(before["mean_error"], after["mean_error"])
+def _fallen(before: dict[str, Any], after: dict[str, Any], of: str = "mean") -> tuple[float, str, bool]:
+    """By how many standard errors the bias of the mean, or of the variance, became smaller."""
+    by = (abs(before[of]) - abs(after[of])) / math.hypot(before[f"{of}_error"], after[f"{of}_error"])
     return by, "more", by > ERRORS
 
 

@@ -17,7 +17,6 @@ from scipy.stats import norm
 
 from gadabout.algorithms import default
 from gadabout.density import density_of
-from gadabout.driver.programs import forget
 from gadabout.ensemble.choose import Move
 from gadabout.ensemble.handover import Handover
 from gadabout.ensemble.stages import made_move
@@ -26,6 +25,7 @@ from gadabout.lab.verify.exact import EXACT, Exact
 from gadabout.lab.verify.frame import FALSE_ALARM, Figure, Found, Item, Parts, bound
 from gadabout.lab.verify.samplers import exact_samplers
 from gadabout.lab.verify.sampling import sample
+from gadabout.programs import forget
 from gadabout.sampler import Learned, Sampler
 from gadabout.schedule import Plan
 from gadabout.target import Target

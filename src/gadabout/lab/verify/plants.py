@@ -11,13 +11,13 @@ import numpy as np
 
 from gadabout.adaptations import Haario
 from gadabout.driver import Checkpoint, loop
-from gadabout.driver.programs import forget
 from gadabout.ensemble import halving
 from gadabout.ensemble.nuts import Nuts
 from gadabout.ensemble.split_hmc import SplitHMC
 from gadabout.ensemble.tails import ScaleMixture
 from gadabout.kernels import Metropolis, metropolis
 from gadabout.lab.verify.exact import GAUSSIAN
+from gadabout.programs import forget
 from gadabout.proposals import RandomWalk
 from gadabout.proposals.integrators import Leapfrog
 from gadabout.target import Point, Target

@@ -4,7 +4,6 @@ import contextlib
 import io
 import warnings
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from typing import Any
 from unittest import mock
 
@@ -15,17 +14,17 @@ from jax.tree_util import Partial
 
 from gadabout.algorithms import default
 from gadabout.driver import Checkpoint, Engine, MemorySink, Records, Settings
-from gadabout.driver.pipeline import Pipeline
-from gadabout.driver.programs import forget
-from gadabout.driver.search import Starts
+from gadabout.driver.chunk import ChunkLength
 from gadabout.lab.verify.exact import SKEW
 from gadabout.lab.verify.frame import Figure, Found, Item, Parts
 from gadabout.lab.verify.samplers import exact_samplers
 from gadabout.lab.verify.sampling import sample
 from gadabout.layout import layout_of
 from gadabout.model import Model
+from gadabout.programs import forget
 from gadabout.sampler import Sampler
 from gadabout.schedule import Plan, plan_of
+from gadabout.starts import Starts
 
 CHAINS, WARMUP, DRAWS = 3, 60, 80
 CHUNKS = (1, 7, 1_000)
@@ -35,14 +34,7 @@ QUICK = ("gad-mala", "default")
 @contextlib.contextmanager
 def in_chunks(longest: int) -> Iterator[None]:
     """Runs make chunks of at most so many iterations, whatever the clock says."""
-
-    measured = Pipeline.wait
-
-    def wait(self):
-        measured(self)
-        self.account = replace(self.account, chunk=longest)
-
-    with mock.patch.object(Pipeline, "wait", wait):
+    with mock.patch.object(ChunkLength, "SECONDS", 1e9), mock.patch.object(ChunkLength, "LONGEST", longest):
         yield
 
 

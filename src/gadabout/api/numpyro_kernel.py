@@ -1,0 +1,150 @@
+"""The default as a kernel of NumPyro's `MCMC`; users know it as `gadabout.models.NumPyroKernel`."""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jax.core import Tracer
+from jaxtyping import Array, PyTree
+from numpyro.handlers import seed
+from numpyro.infer.mcmc import MCMCKernel
+from numpyro.infer.util import constrain_fn
+from numpyro.util import is_prng_key
+
+from gadabout.api.flat import FREE
+from gadabout.api.sample import sample
+from gadabout.checks import check_function, check_whole
+from gadabout.models.from_numpyro import NumPyroModel
+
+TOGETHER = 16
+"""chains of the default, which learn from one another"""
+
+
+class NumPyroState(NamedTuple):
+    """What `MCMC` carries; with `chain_method="vectorized"` every leaf has a leading axis of chains.
+
+    Args:
+        i: iterations that are kept, from −`num_warmup` on.
+        z: unconstrained values by site.
+        potential_energy: −log π of them.
+        diverging, accept_prob, num_steps: of the iteration that led there.
+        made: those five of all iterations, by name, with an axis of iterations.
+        rng_key: the key of `MCMC.run`.
+    """
+
+    i: Array
+    z: dict[str, Array]
+    potential_energy: Array
+    diverging: Array
+    accept_prob: Array
+    num_steps: Array
+    made: dict[str, PyTree]
+    rng_key: Array
+
+
+class NumPyroKernel(MCMCKernel):
+    """The default sampler as a kernel: `MCMC(NumPyroKernel(model), num_warmup=1_000, num_samples=1_000).run(key, ...)`.
+
+    `init` makes all draws by `gadabout.sample`, and `sample` returns one after another. The default learns from 16
+    chains together: where `MCMC` has fewer, each of its chains is several of the default's, one after another. All
+    chains are one run with `chain_method="vectorized"`; each is a run of its own with "sequential". "parallel" is
+    refused on several devices. Iterations of warm-up stay at the first draw, since `init` has learned by then.
+
+    `extra_fields` of `MCMC.run` may name the fields of `NumPyroState`, such as `potential_energy`, `accept_prob` and
+    `num_steps`. The attribute `tree` is the result of the last run of `gadabout.sample`, with its findings.
+
+    Args:
+        model: a function with `numpyro.sample` sites; `MCMC.run` takes its arguments.
+        num_draws: draws made for each chain: `num_samples` of `MCMC` at least. A run that goes on from `last_state`
+            goes on in them.
+
+    Raises:
+        TypeError, ValueError: in `MCMC.run`, as `gadabout.models.numpyro` and `gadabout.sample` do.
+        RuntimeError, ValueError: in `MCMC.run`, by JAX, where it asks for more than `num_draws`.
+    """
+
+    def __init__(self, model: Callable[..., Any], *, num_draws: int = 4_000):
+        self.model = check_function("model", model, "with numpyro.sample sites")
+        self.num_draws = check_whole("num_draws", num_draws)
+        self.tree: Any = None
+        self._sums = False
+        self._sample_fn = self.sample  # its absence would have MCMC call `init` where a run goes on
+
+    @property
+    def sample_field(self):
+        return "z"
+
+    @property
+    def default_fields(self) -> Any:
+        return ("z", "diverging")
+
+    def init(self, rng_key, num_warmup, init_params, model_args, model_kwargs):
+        if isinstance(rng_key, Tracer):
+            raise TypeError('chain_method: the default runs on the host; pass MCMC(..., chain_method="vectorized")')
+        single = is_prng_key(rng_key)
+        keys, starts = (rng_key, init_params) if not single else jax.tree.map(lambda a: a[None], (rng_key, init_params))
+        chains, model = len(keys), NumPyroModel(self.model, model_args, model_kwargs or {}, None, None)
+        several = -(-TOGETHER // chains)
+        self._sums = model.density.plates is not None
+        self.tree = sample(
+            model,
+            init_per_chain=None if starts is None else _constrained(starts, model, several),
+            seed=int(jax.random.bits(keys[0], dtype="uint32")),
+            num_chains=chains * several,
+            num_warmup=num_warmup,
+            num_draws=-(-self.num_draws // several),
+            progress=False,
+        )
+        if self.tree.attrs["interrupted"]:
+            raise KeyboardInterrupt
+        made = jax.tree.map(partial(_dealt, chains), _fields(self.tree, model))
+        begin = jnp.full(chains, -num_warmup)
+        state = NumPyroState(begin, **jax.tree.map(lambda leaf: leaf[:, 0], made), made=made, rng_key=keys)
+        return jax.tree.map(lambda leaf: leaf[0], state) if single else state
+
+    def sample(self, state, model_args, model_kwargs):
+        made, axis = state.made["potential_energy"].shape[-1], state.i.ndim
+        i = eqx.error_if(
+            state.i + 1,
+            state.i >= made,
+            f"num_draws: MCMC asks for more than the {made:,} draws of each chain that were made; pass "
+            "NumPyroKernel(model, num_draws=...), at least num_samples of MCMC",
+        )
+        at = jnp.maximum(i.reshape(-1)[0] - 1, 0)
+        now = jax.tree.map(lambda leaf: jax.lax.dynamic_index_in_dim(leaf, at, axis, keepdims=False), state.made)
+        return state._replace(i=i, **now)
+
+    def postprocess_fn(self, model_args, model_kwargs) -> Any:
+        model = seed(self.model, 0) if self._sums else self.model
+        return partial(constrain_fn, model, model_args, model_kwargs, return_deterministic=not self._sums)
+
+
+def _constrained(starts: dict[str, Array], model: NumPyroModel, several: int) -> dict[str, Array]:
+    """Starts by site, for `several` chains each, of unconstrained ones with an axis of chains."""
+    assert model.layout is not None
+    if not isinstance(starts, dict) or set(starts) != set(model.layout.names):
+        raise ValueError(f"init_params must be a dict of unconstrained values of the sites {model.layout.names}")
+    flat = jax.vmap(model.layout.ravel)({name: starts[name] for name in model.layout.names})
+    return {name: jnp.repeat(values, several, 0) for name, values in model.constrain(flat).items()}
+
+
+def _fields(tree: Any, model: NumPyroModel) -> dict[str, PyTree]:
+    """The fields of a state, arrays (chain, draw, ...), from a result."""
+    assert model.layout is not None
+    free, stats = tree[FREE], tree["sample_stats"]
+    names = zip(model.layout.names, model.layout.free_names, strict=True)
+    return {
+        "z": {name: free[own].values for name, own in names},
+        "potential_energy": -stats["lp"].values,
+        "diverging": stats["diverging"].values,
+        "accept_prob": stats["acceptance_rate"].values,
+        "num_steps": stats["n_steps"].values,
+    }
+
+
+def _dealt(chains: int, values: Any) -> Array:
+    """Arrays (chain, draw, ...) of more chains, of which each chain gets as many, one after another."""
+    return jnp.reshape(jnp.asarray(values), (chains, -1, *values.shape[2:]))

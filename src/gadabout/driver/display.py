@@ -1,0 +1,140 @@
+"""The display of a run: what callbacks receive between chunks, bars in a notebook, lines on stderr elsewhere."""
+
+import math
+import sys
+import time
+from dataclasses import dataclass
+from html import escape
+from typing import Any, TextIO
+
+
+@dataclass(frozen=True)
+class Progress:
+    """Where a run stands: its stage, iterations done of the stage's total, and figures of the last chunk."""
+
+    stage: str
+    done: int
+    total: int
+    acceptance_rate: float
+    gradient_evaluations: int
+    """of all chains since the run's start"""
+    seconds: float
+    """since the run's start, compilation included"""
+    iterations_per_second: float
+
+    @property
+    def seconds_left(self) -> float:
+        """Estimated time to the end of the stage."""
+        return (self.total - self.done) / self.iterations_per_second if self.iterations_per_second else math.nan
+
+
+class Pace:
+    """How fast a stage goes: over all its chunks but the first, which may be a single iteration."""
+
+    def __init__(self):
+        self.first: Progress | None = None
+        self.last: Progress | None = None
+        self.began = 0.0
+        """seconds from the run's start to the stage's"""
+
+    def update(self, progress: Progress) -> None:
+        """Takes the next progress; another stage begins anew."""
+        if self.first is None or self.first.stage != progress.stage:
+            speed = progress.iterations_per_second
+            self.first, self.began = progress, max(0.0, progress.seconds - (progress.done / speed if speed else 0.0))
+        self.last = progress
+
+    @property
+    def seconds(self) -> float:
+        """Since the stage's start."""
+        return 0.0 if self.last is None else self.last.seconds - self.began
+
+    @property
+    def iterations_per_second(self) -> float:
+        """NaN where it is not known yet."""
+        return self._per_second("done")
+
+    @property
+    def gradients_per_second(self) -> float:
+        """Of all chains; NaN where it is not known yet."""
+        return self._per_second("gradient_evaluations")
+
+    @property
+    def seconds_left(self) -> float:
+        """To the end of the stage; NaN where that is not known yet."""
+        speed = self.iterations_per_second
+        return math.nan if self.last is None or not speed else (self.last.total - self.last.done) / speed
+
+    def _per_second(self, name: str) -> float:
+        if self.first is None or self.last is None or self.last.seconds <= self.first.seconds:
+            return math.nan
+        return (getattr(self.last, name) - getattr(self.first, name)) / (self.last.seconds - self.first.seconds)
+
+
+def display() -> "NotebookProgress | TextProgress":
+    """Bars in a notebook, else lines on stderr."""
+    shell = sys.modules.get("IPython") and sys.modules["IPython"].get_ipython()
+    return TextProgress() if getattr(shell, "kernel", None) is None else NotebookProgress()
+
+
+class TextProgress:
+    """One line rewritten in place where the stream is a terminal, else a log line every `interval` seconds."""
+
+    def __init__(self, stream: TextIO | None = None, interval: float = 5.0):
+        self.stream = sys.stderr if stream is None else stream
+        self.live = self.stream.isatty()
+        self.interval, self.next = 0.1 if self.live else interval, 0.0
+        self.pace = Pace()
+
+    def __call__(self, progress: Progress) -> None:
+        self.pace.update(progress)
+        finished = progress.done >= progress.total
+        if not finished and time.monotonic() < self.next:
+            return
+        self.next = time.monotonic() + self.interval
+        left = self.pace.seconds_left
+        text = (
+            f"gadabout {progress.stage}: {progress.done}/{progress.total} iterations, "
+            f"acceptance {progress.acceptance_rate:.2f}, {progress.gradient_evaluations:,} gradients"
+            f"{'' if math.isnan(left) else f', {left:.0f} s left'}"
+        )
+        self.stream.write(f"\r{text:<100}{'\n' if finished else ''}" if self.live else f"{text}\n")
+        self.stream.flush()
+
+
+class NotebookProgress:
+    """Bars under the cell, one for each stage, redrawn every `interval` seconds and at the end of each stage."""
+
+    def __init__(self, interval: float = 0.25):
+        self.interval, self.next = interval, 0.0
+        self.pace = Pace()
+        self.bars: dict[str, str] = {}
+        self.handle: Any = None
+        self._show("<div><progress></progress> compiling</div>")
+
+    def __call__(self, progress: Progress) -> None:
+        self.pace.update(progress)
+        finished = progress.done >= progress.total
+        if not finished and time.monotonic() < self.next:
+            return
+        self.next = time.monotonic() + self.interval
+        self.bars[progress.stage] = self._bar(progress, finished)
+        self._show("".join(self.bars.values()))
+
+    def _bar(self, progress: Progress, finished: bool) -> str:
+        left = self.pace.seconds_left
+        figures = [f"{progress.done:,} of {progress.total:,} iterations", f"acceptance {progress.acceptance_rate:.2f}"]
+        figures += [f"{progress.gradient_evaluations:,} gradients"] if progress.gradient_evaluations else []
+        figures += [f"{self.pace.seconds:.1f} s" if finished else "" if math.isnan(left) else f"{left:.0f} s left"]
+        words = " · ".join(figure for figure in figures if figure)
+        bar = f"<progress value='{progress.done}' max='{progress.total}'></progress>"
+        return f"<div>{bar} {escape(progress.stage)}: {words}</div>"
+
+    def _show(self, html: str) -> None:
+        from IPython.display import HTML
+        from IPython.display import display as show
+
+        if self.handle is None:
+            self.handle = show(HTML(html), display_id=True)
+        else:
+            self.handle.update(HTML(html))
