@@ -1,5 +1,7 @@
 """Log densities that no proper posterior has: refused within few evaluations; proper ones, however far, are not."""
 
+import warnings
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -237,3 +239,14 @@ def test_a_vague_prior_along_such_a_direction_is_proper(sd, tails):
         return value, np.column_stack([across + along, -across + along, -x[:, 2]])
 
     refuse_directions(Density(function, 3), STARTS[0], function(STARTS[:1])[0][0], np.ones(3), ["a", "b", "c"])
+
+
+@pytest.mark.parametrize("scale", [1e-2, 1e-3])
+@pytest.mark.parametrize("seed", [1, 2])
+def test_a_steep_side_that_starts_are_on_is_not_taken_for_a_flat_direction(scale, seed):
+    """exp(−x) is 10⁴³ and more there, so that widths by curvature are far too small."""
+    density = lambda x: -x[0] / scale - jnp.exp(-x[0] / scale) - 0.5 * jnp.sum((x[1:] / scale) ** 2)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        tree = gad.sample(density, jnp.zeros(3), seed=seed, num_draws=100, progress=False)
+    assert tree["posterior"].sizes["draw"] == 100

@@ -110,3 +110,26 @@ def test_rows_are_counted_by_what_is_wrong_with_them_and_a_checkpoint_holds_the_
     again = RowsDensity(lambda x: (values, grads), 2)
     again.counts = density.counts
     np.testing.assert_array_equal(again.counts, [5, 5, 2, 4, 1, 0, 1])
+
+
+RECIPES = {"nuts": gad.nuts, "gad-mala": gad.gad_mala, "mala": lambda: gad.mala(step_size=0.5)}
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_recipes_name_a_gradient_that_is_nan(name):
+    tree = sampled(TRAPS["power"], {"b": jnp.zeros(2), "a": 0.5}, sampler=RECIPES[name](), num_warmup=200)
+    assert found(tree, "gradient")["variables"] == ["a"]
+    assert found(tree, "nonfinite") is None
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_recipes_name_a_border_and_its_variables(name):
+    log_density, start, variables = BORDERS["half-normal"]
+    tree = sampled(log_density, start, sampler=RECIPES[name](), num_warmup=200)
+    assert set(found(tree, "border")["variables"]) == variables
+    assert found(tree, "nonfinite") is None
+
+
+def test_a_recipe_that_meets_neither_says_nothing_of_them():
+    tree = sampled(lambda x: -0.5 * jnp.sum(x**2), jnp.zeros(2), sampler=gad.mala(step_size=0.5), num_warmup=200)
+    assert found(tree, "gradient") is found(tree, "border") is None

@@ -1,11 +1,8 @@
 """Hard targets: draws are right, flagged or refused; and the judging itself."""
 
-import jax.numpy as jnp
 import numpy as np
 import pytest
 
-import gadabout as gad
-from gadabout.findings.unexplored import stays, unexplored
 from gadabout.lab.verify import hard
 from gadabout.lab.verify.hard_targets import beside, easy, moments, shell
 from gadabout.lab.verify.hard_targets import hard as targets
@@ -60,10 +57,3 @@ def test_wrong_draws_are_judged_wrong_and_right_ones_right():
     assert hard.errors(target, 1.1 * x) > 4.9
     assert hard.errors(target, x + 0.1) > 4.9
     assert hard.errors(target, np.zeros_like(x)) == np.inf
-
-
-# mass beyond all draws
-
-
-class Rows(gad.density.RowsDensity if hasattr(gad, "density") else object):
-    pass

@@ -19,7 +19,7 @@ from gadabout.findings.energies import slow_energies
 from gadabout.findings.heavy_tails import heavy_tails
 from gadabout.findings.offsets import far_from_zero
 from gadabout.findings.run import all_frozen, few_starts, found_in_run, unseen_modes, unsettled
-from gadabout.findings.supports import border, undefined_gradients
+from gadabout.findings.supports import MOST_OUTSIDE, border, probe, undefined_gradients
 from gadabout.findings.unexplored import stays, unexplored
 from gadabout.model import AbstractModel
 from gadabout.store import ZarrSink
@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 GROUPS = ("posterior", "sample_stats", "warmup_posterior", "warmup_sample_stats", "unconstrained_posterior",
           "log_likelihood")  # fmt: skip
+PROBED = 500
+"""draws of a recipe at which its density is evaluated anew where many proposals were not finite"""
 
 
 class RunStopped(RuntimeError):
@@ -76,7 +78,7 @@ def to_datatree(engine: Engine, ending: Ending, model: AbstractModel, attributes
         tree["posterior_predictive"] = posterior_predictive(tree, model, seed=attributes["seed"])
     if isinstance(sink, ZarrSink):
         _keep(tree, sink, model)
-    return Result.from_dict(tree.to_dict())
+    return Result(tree.to_dataset(), tree.children)
 
 
 def _in_memory(engine: Engine, model: AbstractModel) -> "xr.DataTree":
@@ -136,7 +138,7 @@ def _found(engine: Engine, ending: Ending, tree: "xr.DataTree") -> list[Finding]
     kept = [tree.children[name].sizes["draw"] for name in ("posterior", "sample_stats") if name in tree.children]
     draws = kept[0] if kept else engine.settings.num_draws  # where only warm-up was to be recorded
     stats = Statistics(tree)
-    outside = _outside(engine, ending, stats)
+    outside = _outside(engine, ending, stats, posterior)
     how: dict[str, Any] = {"choice": engine.evidence, "pooled": engine.settings.pooled}
     found = outside + found_in_run(ending, engine.settings.until, draws, stats, engine.verdict(), bool(outside), **how)
     found += few_starts(engine.evidence.get("distinct_starts"), engine.settings.num_chains) + unsettled(engine.evidence)
@@ -175,11 +177,24 @@ def _known_tails(engine: Engine, names: list[str]) -> dict[str, float]:
     return {str(own.get(label, label)): float(k) for label, k in known.items()}
 
 
-def _outside(engine: Engine, ending: Ending, stats: Mapping[str, np.ndarray]) -> list[Finding]:
-    """What the density of host stages returned where no sampler can go."""
-    if not engine.plan.on_host:
-        return []
+def _outside(
+    engine: Engine, ending: Ending, stats: Mapping[str, np.ndarray], posterior: "xr.DataTree | None"
+) -> list[Finding]:
+    """What the density returned where no sampler can go; of a recipe only where proposals are often not finite."""
     names = engine.starts.layout.labels
+    if not engine.plan.on_host:
+        events = stats.get("nonfinite")
+        if events is None or not events.size or not events.mean() > MOST_OUTSIDE or posterior is None:
+            return []
+        if engine.starts.layout.transforms or engine.feed is not None:
+            return []
+        spacing = max(1, events.size // PROBED)
+        each = [draws_of(variable, spacing).astype(float) for variable in posterior.to_dataset().data_vars.values()]
+        x = np.concatenate(each, 2).reshape(-1, sum(part.shape[2] for part in each))
+        if x.shape[1] != engine.density.dim:
+            return []
+        probe(engine.density, x)
+        return undefined_gradients(engine.density, {}, names) + border(engine.density, stats, x, names)
     known = not isinstance(ending, Failed) and "handover" in engine.progress
     x = engine.progress["handover"]["x"] if known else None
     return undefined_gradients(engine.density, engine.evidence, names) + border(engine.density, stats, x, names)

@@ -213,6 +213,7 @@ def overhead(
 
 for command in (
     bench_samplers.bias,
+    bench_sets.call,
     costs,
     growth,
     bench_samplers.held_out,

@@ -13,6 +13,50 @@ from gadabout.cli.options import DataHome, RowsFile, Seeds, check_rows, number, 
 PAPER = ("ripley", "neal", "german", "pima", "heart", "australian", "caravan")
 
 
+def call(
+    targets: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[TARGET]…", help="Names of any set, see `gadabout list`; the hierarchical set if none."
+        ),
+    ] = None,
+    peer: Annotated[
+        list[str] | None, typer.Option(metavar="NAME", help="A program, once for each: numpyro, blackjax, nutpie; all.")
+    ] = None,
+    seeds: Seeds = "1,2,3",
+    json_file: RowsFile = None,
+) -> None:
+    """Seconds from the call to q = 1,000, compilation counted, beside NUTS of other programs with its defaults.
+
+    Each run is a process of its own; its clock starts after imports and data. The packages come with `pip install
+    "gadabout[peers]"`.
+    """
+    check_rows(json_file)
+    numbers = seeds_of(seeds)
+    in_float64()
+    from gadabout.lab.peers import OURS
+    from gadabout.lab.peers.from_call import NUTS, compare, ratios
+    from gadabout.lab.peers.peer_samplers import choose
+    from gadabout.targets.sets import SETS
+
+    rows = []
+    for name in targets or SETS["hierarchical"].builders:
+        with measuring(f"processes on {name}"):
+            names, _ = choose([OURS, *(peer or NUTS[1:])])
+            rows += compare([name], names, numbers, json_file)
+    columns = [
+        *((key, f"{{{key}}}") for key in ("target", "peer")),
+        ("seconds", "{seconds:.1f}"),
+        ("q", "{q:,.0f}"),
+        ("good runs", lambda row: f"{row['good']} of {len(row['runs'])}"),
+    ]
+    show_table("From the call to q = 1,000, medians of seeds", columns, rows, left=2)
+    found = ratios(rows)
+    slower = [name for name, ratio in found.items() if ratio < 1]
+    mean = geometric_mean(found.values())
+    print(f"the quickest other over the default, geometric mean {mean:.2f}; slower on: {', '.join(slower) or 'none'}")
+
+
 def regret(
     targets: Annotated[
         list[str] | None,

@@ -89,16 +89,13 @@ class Engine:
             )  # fmt: skip
         return self._runner
 
-    @property
-    def _sizes(self) -> tuple[int, ...]:
-        """Numbers in the arrays of each compiled sampler's kernel."""
-        return () if self.plan.on_host else self.runner.kernels.sizes
-
     def compile(self) -> None:
         """Begins to compile, in threads, what stages on the host evaluate; raises MemoryError for too large a plan."""
-        limits.check_plan(self, self.plan, self.records, self._sizes)
+        limits.check_plan(self, self.plan, self.records)
         if self.plan.on_host:
             _ = self.density
+        else:
+            limits.check_matrices(self, self.plan, self.runner.kernels.sizes)
 
     def drive(self, checkpoint: Checkpoint | None = None) -> Ending:
         """Carries the plan out: from its beginning, from a checkpoint, or from where it was stopped."""
@@ -153,6 +150,8 @@ class Engine:
                     self._commit()
                 snapshot = self.checkpoint() if due and not stage.on_host else None
                 self.progress, self.done = stage.advance(self, self.progress, self.done)
+                if stage.on_host:
+                    self.pipeline.clock("sampling" if stage.draws else "warmup")
                 if snapshot is not None:  # by now the records that were made before it are stored, and accounted for
                     self._commit(replace(snapshot, account=self.pipeline.account))
             self.pipeline.store()
@@ -238,7 +237,8 @@ class Engine:
             order = max(self.runner.kernels.derivatives)
             values, gradients = log_densities(self.runner.target, positions, order)
         start = (np.asarray(positions), np.asarray(values), None if gradients is None else np.asarray(gradients))
-        needed = limits.needed(self, self.records, self._sizes)
+        sizes = () if self.plan.on_host else self.runner.kernels.sizes
+        needed = limits.needed(self, self.records, sizes)
         devices.in_step(self.settings.mesh, lambda: (sink.started(*start), sink.reserve(*needed)))
 
     def note(self, evidence: dict[str, Any]) -> None:

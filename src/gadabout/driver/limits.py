@@ -72,21 +72,11 @@ def _limit(file: Path) -> int | None:
         return None
 
 
-def check_plan(context: Context, plan: Plan, records: Records, sizes: Sequence[int]) -> None:
-    """Raises MemoryError where the chains, a stage, or draws of host stages need more than the machine has.
-
-    Args:
-        context: of the stages.
-        plan: the stages.
-        records: what is kept.
-        sizes: numbers in the arrays of each compiled sampler's kernel.
-    """
+def check_plan(context: Context, plan: Plan, records: Records) -> None:
+    """Raises MemoryError where the chains, a stage, or draws of host stages need more than the machine has."""
     n, kind, settings = context.starts.layout.dim, jnp.result_type(float), context.settings
     chains = settings.num_chains
     check_memory(COPIES * n * kind.itemsize, chains, f"num_chains = {chains:,} chains", "use fewer chains")
-    for sampler, numbers in zip(plan.samplers, sizes, strict=True):
-        matrices = COPIES * kind.itemsize * numbers
-        check_memory(matrices, 1, f"the matrices of {sampler.name} on {n:,} coordinates", SMALLER)
     for stage in plan.stages:
         needs, what = stage.memory(context)
         check_memory(needs, 1, what, FEWER)
@@ -94,6 +84,13 @@ def check_plan(context: Context, plan: Plan, records: Records, sizes: Sequence[i
     for name, draws in (("num_draws", settings.num_draws), ("num_warmup", settings.num_warmup // settings.thinning)):
         if plan.on_host and records.select(POSITION, name == "num_warmup"):
             check_draws(records, positions, draws, name)
+
+
+def check_matrices(context: Context, plan: Plan, sizes: Sequence[int]) -> None:
+    """Raises MemoryError where matrices need too much; `sizes` are the numbers in each sampler's kernel."""
+    n, size = context.starts.layout.dim, jnp.result_type(float).itemsize
+    for sampler, numbers in zip(plan.samplers, sizes, strict=True):
+        check_memory(COPIES * size * numbers, 1, f"the matrices of {sampler.name} on {n:,} coordinates", SMALLER)
 
 
 def check_draws(records: Records, shapes: dict[str, jax.ShapeDtypeStruct], draws: int, argument: str) -> None:

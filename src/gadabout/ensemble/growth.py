@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from gadabout.ensemble.gaussian import precision_of
 from gadabout.target import LogDensityError
 
 if TYPE_CHECKING:
@@ -36,6 +37,10 @@ MOST_COORDINATES = 300
 MOST_NAMED = 3
 SMALL, MOST_DIRECTIONS = 1e-2, 4
 """curvature, of the largest, of directions that are followed beyond the axes, and how many of them are"""
+LEAST_WIDTH = 1e-2
+"""of the chains' range in each coordinate: where widths are less, they are not known yet, and nothing is followed"""
+RISE = 1e-3
+"""nats a decade that log π rises by along such a direction, beyond rounding"""
 DIRECTED = 12
 """the decade before which a direction of several coordinates is flat, as far as float64 knows directions"""
 
@@ -79,12 +84,12 @@ def tail_indices(
     dims = np.repeat([1, n], [2 * n, len(units) - 2 * n])
     far = density.value(x + 10.0**FEWEST * units)
     followed = np.flatnonzero((far >= value[best] - RELEVANT - 30 * dims) & np.any(units != 0, 1))
-    if not len(followed):
+    if np.all(widths > LEAST_WIDTH * np.ptp(positions, 0)):
         refuse_directions(density, x, value[best], widths, names)
+    if not len(followed):
         return {}
     values, axes = along(density, x, units[followed]), followed[followed < 2 * n]
     _refuse_improper(values[: len(axes)], units[axes], value[best], names)
-    refuse_directions(density, x, value[best], widths, names)
     found: dict[str, float] = {}
     for k, ray in zip(_indices(values, dims[followed]), followed, strict=True):
         if k >= NO_VARIANCE:
@@ -111,43 +116,51 @@ def _refuse_improper(values: np.ndarray, units: np.ndarray, here: float, names: 
 def refuse_directions(
     density: "AbstractDensity", x: np.ndarray, here: float, widths: np.ndarray, names: Sequence[str]
 ) -> None:
-    """Raises Improper where log π rises or is flat along a direction of several coordinates, seen from x (n,).
+    """Raises Improper where log π rises or is flat along a direction of several coordinates, from x (n,) on.
 
-    Directions of little curvature, in coordinates in units of their widths (n,), are found by differences of gradients,
-    and made exact far out, where a component across them has a gradient. In single precision none is found, as rounding
-    hides what log π does after few decades.
+    `here` is log π at x, `widths` (n,) are the scales of coordinates. In single precision no direction is found:
+    rounding hides what log π does after few decades.
     """
-    n = len(x)
-    step = 0.2 * np.concatenate([np.eye(n), -np.eye(n)])
-    _, grad = density.value_and_grad(x + np.concatenate([step, np.zeros((1, n))]) * widths)
-    if n < 2 or not np.isfinite(grad).all() or np.array_equal(grad, grad.astype(np.float32)):
+    units = _of_little_curvature(density, x, widths)
+    if not len(units):
         return
-    grad = grad * widths
-    H = (grad[n:-1] - grad[:n]) / 0.4
-    curvatures, vectors = np.linalg.eigh((H + H.T) / 2)
-    small = np.abs(curvatures) < SMALL * np.abs(curvatures).max()
-    if small.all() or not small.any():
-        return
-    inverse = (vectors[:, ~small] / curvatures[~small]) @ vectors[:, ~small].T
-    units = vectors[:, small].T[:MOST_DIRECTIONS]
-    units = np.concatenate([units, -units])
-    for t in (1e2, 1e5, 1e8):
-        there = density.value_and_grad(x + t * units * widths)[1] * widths
-        units = units + np.where(np.isfinite(there), there - grad[-1], 0.0) @ inverse / t
-    units = units * widths
     rows = x + 10.0 ** np.arange(NEAREST, DIRECTED)[None, :, None] * units[:, None]
-    values = density.value(rows.reshape(-1, n)).reshape(len(units), -1)
-    rises, slopes = np.all(np.diff(values) > 0, 1), np.diff(values)
-    flat = np.all(slopes > -FALL, 1) & np.all(values > here - REACHED, 1)
-    if rises.any():
-        raise Improper(_growth(units[np.argmax(rises)], names))
-    if flat.any():
+    values = density.value(rows.reshape(-1, len(x))).reshape(len(units), -1)
+    near, slopes = np.all(values > here - REACHED, 1), np.diff(values)
+    if (rising := near & np.all(slopes > RISE, 1)).any():
+        raise Improper(_growth(units[np.argmax(rising)], names))
+    if (flat := near & np.all(slopes > -FALL, 1)).any():
         shares = np.abs(units[np.argmax(flat)])
         where = _list([int(i) for i in np.argsort(-shares, kind="stable") if shares[i] > 0.1 * shares.max()], names)
         raise Improper(
             f"the log density does not fall where {where} change together, at whatever distance: the posterior is not "
             "proper; give each variable a proper prior, or fix one of them"
         )
+
+
+def _of_little_curvature(density: "AbstractDensity", x: np.ndarray, widths: np.ndarray) -> np.ndarray:
+    """Directions (m, n), both ways, along which log π is next to straight at x, by differences of gradients.
+
+    They are made exact far out, where a component across them has a gradient.
+    """
+    n, none = len(x), np.empty((0, len(x)))
+    steps = 0.2 * np.concatenate([np.eye(n), -np.eye(n), np.zeros((1, n))])
+    grad = density.value_and_grad(x + steps * widths)[1] * widths
+    if n < 2 or not np.isfinite(grad).all() or precision_of(grad / widths) > np.finfo(float).eps:
+        return none
+    H = (grad[n:-1] - grad[:n]) / 0.4
+    curvatures, vectors = np.linalg.eigh((H + H.T) / 2)
+    small = np.abs(curvatures) < SMALL * np.abs(curvatures).max()
+    if small.all() or not small.any():
+        return none
+    inverse = (vectors[:, ~small] / curvatures[~small]) @ vectors[:, ~small].T
+    units = vectors[:, small].T[:MOST_DIRECTIONS]
+    units = np.concatenate([units, -units])
+    for t in 10.0 ** np.arange(1, DIRECTED - 1):
+        there = density.value_and_grad(x + t * units * widths)[1] * widths
+        units = units + np.where(np.isfinite(there), there - grad[-1], 0.0) @ inverse / t
+    several = np.sum(np.abs(units) > 0.1 * np.abs(units).max(1, keepdims=True), 1) > 1  # axes are followed elsewhere
+    return (units * widths)[several]
 
 
 def _indices(values: np.ndarray, dims: np.ndarray) -> np.ndarray:

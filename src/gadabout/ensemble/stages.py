@@ -23,7 +23,7 @@ from gadabout.ensemble.pilot import Pilot, learned
 from gadabout.ensemble.split_hmc import SplitHMC
 from gadabout.ensemble.warmup import LONGEST_STEP, STEP_SIZE, Warmup
 from gadabout.sampler import Learned
-from gadabout.schedule import AbstractStage
+from gadabout.schedule import AbstractStage, Context
 
 DENSE, MOST_DENSE = 300, 2_000
 """coordinates up to which a covariance is fitted, and up to which where a gradient takes as many operations as it"""
@@ -45,30 +45,26 @@ class AbstractHostStage(AbstractStage):
     def on_host(self):
         return True
 
-    def begin(self, context: Any, handover: Any) -> Progress:
+    def begin(self, context: Context, handover: Any) -> Progress:
         return {"handover": handover.arrays()}
 
-    def length(self, context: Any) -> int:
+    def length(self, context: Context) -> int:
         return 1
 
-    def advance(self, context: Any, progress: Progress, done: int) -> tuple[Progress, int]:
+    def advance(self, context: Context, progress: Progress, done: int) -> tuple[Progress, int]:
         handed = self.work(context, Handover.of(progress["handover"]))
         return {"handover": handed.arrays()}, 1
 
-    def work(self, context: Any, handover: Handover) -> Handover:
+    def work(self, context: Context, handover: Handover) -> Handover:
         """All the work of a stage that makes one piece of it."""
         return handover
 
-    def end(self, context: Any, progress: Progress) -> Handover:
+    def end(self, context: Context, progress: Progress) -> Handover:
         return Handover.of(progress["handover"])
 
     def learned(self, progress):
         hidden = ("x", "move")
         return {name: values for name, values in progress["handover"].items() if name not in hidden}
-
-    def memory(self, context: Any) -> tuple[int, str]:
-        """Bytes that it holds at once, and what they are for."""
-        return 0, ""
 
 
 class SearchStarts(AbstractHostStage):
@@ -90,7 +86,7 @@ class SearchStarts(AbstractHostStage):
         x = np.array(starts.rows(rng, chains), float)
         tries = np.ones(chains, int)
         value, grad = density.value_and_grad(x)
-        context.pipeline.clock("compile")
+        context.compiled()
         for _ in range(starts.tries - 1):
             bad = ~(np.isfinite(value) & np.isfinite(grad).all(1))
             if not bad.any():
@@ -229,7 +225,7 @@ class ChooseMove(AbstractHostStage):
     def memory(self, context):
         n, chains = context.starts.layout.dim, context.settings.num_chains
         iterations = max(Pilot.most((chains, n)))
-        made = f"the {iterations:,} iterations on {n:,} coordinates that the plan {context.plan.name} looks at"
+        made = f"the {iterations:,} iterations on {n:,} coordinates of the pilot run"
         return COPIES * n * 8 * chains * iterations, f"num_chains = {chains:,}: {made}"
 
     def work(self, context, handover):

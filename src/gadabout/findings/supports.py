@@ -75,3 +75,9 @@ def bounded(density: AbstractDensity, x: np.ndarray) -> np.ndarray:
     steps = 2 * np.concatenate([np.diag(np.ptp(x, 0)), -np.diag(np.ptp(x, 0))])
     value = density.value((few[:, None] + steps).reshape(-1, n)).reshape(len(few), 2, n)
     return np.flatnonzero((value == -np.inf).any((0, 1)))
+
+
+def probe(density: AbstractDensity, x: np.ndarray) -> None:
+    """Let a density that did not make the draws x (draws, n) count what it returns at them and a deviation around."""
+    noise = np.random.default_rng(0).standard_normal(x.shape)
+    density.value_and_grad(np.concatenate([x, x + x.std(0) * noise]))

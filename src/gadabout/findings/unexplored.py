@@ -1,8 +1,9 @@
 r"""What draws do not show: posterior mass farther out than all of them, and places that chains seldom find or leave.
 
-Let π/Z be the density of draws x, m their mean, and y = m + r (x − m). Then the mean of $r^n π(y)/π(x)$ over draws with
-y in a region is the mass of that region, if that of where draws are is 1, for any r > 0. Beyond twice the range of
-thousands of draws there is next to no mass, however heavy tails are; by Markov's inequality it seldom seems otherwise.
+Let π/Z be the density of draws x, m their mean, and y = m + r (x − m), in all n coordinates or in one. Then the mean of
+$r^n π(y)/π(x)$, or of $r π(y)/π(x)$, over draws with y in a region is the mass of that region, if that of where draws
+are is 1, for any r > 0. Beyond twice the range of thousands of draws there is next to no mass, however heavy tails are;
+by Markov's inequality it seldom seems otherwise.
 """
 
 from collections.abc import Mapping
@@ -13,8 +14,10 @@ import numpy as np
 from gadabout.density import AbstractDensity
 from gadabout.findings.records import MOST_NAMED, Finding
 
-RADII = 1.6 ** np.arange(1, 21)
-"""r, up to 12,000"""
+RADII, OF_ONE = 1.6 ** np.arange(1, 21), 4.0 ** np.arange(1, 8)
+"""r of all coordinates and of one, up to 12,000 and more"""
+MOST_COORDINATES = 50
+"""beyond which coordinates are not tried one by one"""
 DRAWS, FEWEST = 32, 100
 """draws from which mass is looked for, and draws of all chains that a range is taken from"""
 OUT = 2.0
@@ -38,23 +41,26 @@ def unexplored(density: AbstractDensity, x: np.ndarray, lp: np.ndarray, names: l
     """
     if len(x) < FEWEST or not np.isfinite(x).all():
         return []
-    n, some = x.shape[1], np.linspace(0, len(x) - 1, DRAWS).astype(int)
-    here, centre = density.value(x[some]), x.mean(0)
-    if not np.allclose(here, lp[some], rtol=SAME, atol=SAME):
+    which = np.linspace(0, len(x) - 1, DRAWS).astype(int)
+    n, some, here, centre = x.shape[1], x[which], density.value(x[which]), x.mean(0)
+    if not np.allclose(here, lp[which], rtol=SAME, atol=SAME):
         return []
-    low, high = (x.min(0) - centre) * OUT, (x.max(0) - centre) * OUT
-    away = RADII[:, None, None] * (x[some] - centre)
-    outside = (away < low) | (away > high)
+    scales = RADII[:, None] * np.ones(n)
+    if 1 < n <= MOST_COORDINATES:
+        alone = 1 + (OF_ONE[:, None, None] - 1) * np.eye(n)
+        scales = np.concatenate([scales, alone.reshape(-1, n)])
+    away = scales[:, None] * (some - centre)
+    outside = (away < (x.min(0) - centre) * OUT) | (away > (x.max(0) - centre) * OUT)
     far = outside.any(2)
     value = np.full(far.shape, -np.inf)
     value[far] = density.value(centre + away[far])
-    log_weights = n * np.log(RADII)[:, None] + np.where(np.isnan(value), -np.inf, value) - here
-    masses = np.mean(np.exp(np.minimum(log_weights, 100.0)), 1)
-    worst = int(np.argmax(masses))
-    mass = float(masses[worst])
+    log_weights = np.log(scales).sum(1)[:, None] + np.where(np.isnan(value), -np.inf, value) - here
+    weights = np.exp(np.minimum(log_weights, 100.0))
+    worst = int(np.argmax(weights.mean(1)))
+    mass = float(weights[worst].mean())
     if not mass > MOST_MASS:
         return []
-    share = np.exp(np.minimum(log_weights[worst], 100.0)) @ outside[worst]
+    share = weights[worst] @ outside[worst]
     variables = [names[int(i)] for i in np.argsort(-share, kind="stable")[:MOST_NAMED] if share[i] > 0]
     problem = (
         f"the density has about {mass:.2g} times as much mass, or more, farther out in {', '.join(variables[:3])} than "

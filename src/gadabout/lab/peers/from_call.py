@@ -78,8 +78,8 @@ def compare(
                 draws = enough(first[peer])
                 asked = known[peer] | {"draws": draws, "seed": seed}
                 made[peer].append(GIVEN_UP if draws is None else made_once(asked))
-            others = [peer for peer in racing if peer != OURS]
-            racing = [OURS, min(others, key=lambda peer, made=made: made[peer][0]["seconds"])]
+            others = sorted(set(racing) - {OURS}, key=lambda peer, made=made: made[peer][0]["seconds"])
+            racing = [OURS, *others[:1]]
         for peer, runs in made.items():
             figures = {key: median([run[key] for run in runs]) for key in ("seconds", "q")}
             rows.append(known[peer] | figures | {"good": sum(run["good"] for run in runs), "runs": runs})

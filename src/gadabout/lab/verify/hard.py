@@ -2,7 +2,7 @@
 
 import warnings
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import jax
@@ -84,13 +84,13 @@ def _rows(part: str, name: str, target: Hard, seeds: tuple[int, ...], store: Par
     return store.part(part, settings, lambda: [judged(target, seed) for seed in seeds])
 
 
-def _figure(name: str, rows: list[Mapping[str, Any]]) -> Figure:
+def _figure(name: str, rows: Sequence[Mapping[str, Any]]) -> Figure:
     counts = Counter(row["outcome"] for row in rows)
     said = ", ".join(f"{count} {outcome}" for outcome, count in counts.items())
     return Figure(name, said, f"none {WRONG} or {FAILED}", not {WRONG, FAILED} & set(counts), _kinds(rows))
 
 
-def _kinds(rows: list[Mapping[str, Any]]) -> str:
+def _kinds(rows: Sequence[Mapping[str, Any]]) -> str:
     return ", ".join(sorted({kind for row in rows for kind in row["kinds"]}))
 
 
