@@ -293,3 +293,15 @@ def test_discarded_chains_take_the_places_of_others_in_turn():
     np.testing.assert_array_equal(replacements(np.array([True, False, True, True, False])), [1, 1, 4, 1, 4])
     assert distinct_starts(16, np.arange(16) < 4) == 12
     assert distinct_starts(2, np.ones(5, bool)) == 1
+
+
+@pytest.mark.parametrize("kind", ["dense", "diagonal"])
+def test_a_gradient_that_does_not_vary_counts_by_its_square(kind):
+    """log π = −3 x₁ − x₂²/2 up to a border, as an exponential's: a width from the paths, not one without bound."""
+    x = np.random.default_rng(5).normal(size=(200, 2))
+    grad = np.stack([np.full(200, -3.0), -x[:, 1]], 1)
+    factor = of_paths(x, grad, kind)
+    widths = np.sqrt(np.sum(factor**2, 1)) if kind == "dense" else factor
+    np.testing.assert_allclose(widths, [np.sqrt(1 / 3), 1.0], rtol=0.3)
+    empty = of_paths(np.empty((0, 2)), np.empty((0, 2)), kind)
+    assert np.isfinite(empty).all()

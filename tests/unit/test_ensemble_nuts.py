@@ -266,3 +266,12 @@ def test_windows_add_up():
         ends = LearningNuts(Rows(1, gaussian), iterations).ends
         assert ends[-1] == iterations
         assert all(a <= b for a, b in pairwise(ends))
+
+
+def test_a_window_whose_covariance_rounding_has_spoilt_keeps_a_factor():
+    """Chains at 10⁹ deviations from the mean of their coordinates: sums of squares are exact to more than a variance."""
+    learner = LearningNuts(Rows(3, lambda x: gaussian(x - 1e9)), iterations=200)
+    here = Coordinates(np.zeros(3), np.eye(3))
+    state = learner.init(1e9 + generator(2).normal(size=(4, 3)), here, generator(3))
+    state, _ = learner.advance(state, generator(4), 200)
+    assert np.isfinite(learner.learned(state)[0].factor).all()

@@ -155,7 +155,7 @@ def _found(engine: Engine, ending: Ending, tree: "xr.DataTree") -> list[Finding]
     found = with_variables(found, dataset, stats, verdict.names) + cut_short(dataset, stats, verdict.names)
     tails = heavy_tails(dataset, verdict, _known_tails(engine, verdict.names))
     found += far_from_zero(dataset, verdict) + slow_energies(stats) + stays(stats, engine.evidence)
-    found += _unexplored(engine, dataset, stats, verdict)
+    found += [] if isinstance(ending, Failed) else _unexplored(engine, dataset, stats, verdict)
     return found if all_frozen(stats) else found + found_in_draws(dataset, verdict) + tails
 
 
@@ -183,7 +183,7 @@ def _outside(
     """What the density returned where no sampler can go; of a recipe only where proposals are often not finite."""
     names = engine.starts.layout.labels
     if not engine.plan.on_host:
-        events = stats.get("nonfinite")
+        events = None if isinstance(ending, Failed) else stats.get("nonfinite")
         if events is None or not events.size or not events.mean() > MOST_OUTSIDE or posterior is None:
             return []
         if engine.starts.layout.transforms or engine.feed is not None:

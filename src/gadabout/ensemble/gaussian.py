@@ -11,6 +11,9 @@ import numpy as np
 if TYPE_CHECKING:
     from gadabout.density.base import AbstractDensity
 
+STEADY = 1e-20
+"""of the mean square of a gradient: with less variance it does not vary, as up to a border where log π is linear"""
+
 
 def geometric_mean(count: int, cov_x: np.ndarray, cov_g: np.ndarray, prior_draws: float = 0.0) -> np.ndarray:
     r"""The Σ with $\Sigma C_g\Sigma = C_x$; NaN where rounding leaves none.
@@ -63,7 +66,8 @@ def of_paths(x: np.ndarray, grad: np.ndarray, kind: Literal["dense", "diagonal"]
 
     On the way from afar variances of x and of the gradient are larger than on a Gaussian, where that of one is the
     inverse of the other's. The prior draws of `geometric_mean` are of that size, so both are divided by how much larger
-    they are: else directions in which paths differ little beside those would come out as narrow.
+    they are: else directions in which paths differ little beside those would come out as narrow. A gradient that does
+    not vary counts by its mean square.
     """
     n, count, tiny = x.shape[1], max(len(x), 2), np.finfo(float).tiny ** 0.5
 
@@ -72,6 +76,9 @@ def of_paths(x: np.ndarray, grad: np.ndarray, kind: Literal["dense", "diagonal"]
         return (np.sum(d**2, 0) + tiny if kind == "diagonal" else d.T @ d + tiny * np.eye(n)) / (count - 1)
 
     cov_x, cov_g = moments(x), moments(grad)
+    squares = np.sum(grad**2, 0) / count  # of an exponential it is the inverse of the variance
+    steady = np.where((cov_g if kind == "diagonal" else np.diagonal(cov_g)) < STEADY * squares, squares, 0.0)
+    cov_g = cov_g + (steady if kind == "diagonal" else np.diag(steady))
     if kind == "dense":
         larger = np.mean(np.sqrt(np.diagonal(cov_x)) * np.sqrt(np.diagonal(cov_g)))
         cov_x, cov_g = cov_x / larger, cov_g / larger

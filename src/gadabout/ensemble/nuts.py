@@ -16,6 +16,7 @@ from gadabout.adaptations.windowed import doubling_windows
 from gadabout.density.base import AbstractDensity
 from gadabout.ensemble import halving, tree
 from gadabout.ensemble.coordinates import Coordinates, unfolded
+from gadabout.ensemble.gaussian import factor_of
 from gadabout.ensemble.move import STATISTICS, TREE, AbstractMove, Draws, State
 from gadabout.ensemble.warmup import DualAveraging
 
@@ -293,8 +294,9 @@ class LearningNuts:
         mean = state["sum"] / N
         square = np.outer(mean, mean) if here.dense else mean**2
         weight, covariance = N / (N + 5), (state["squares"] - N * square) / (N - 1)
-        covariance = weight * covariance + 1e-3 * (1 - weight) * (np.eye(len(mean)) if here.dense else 1.0)
-        fitted = here.then(mean, np.linalg.cholesky(covariance) if here.dense else np.sqrt(covariance))
+        identity = np.eye(len(mean)) if here.dense else np.ones(len(mean))
+        covariance = weight * covariance + 1e-3 * (1 - weight) * identity
+        fitted = here.then(mean, factor_of(covariance, identity))
         return state | self._begun(state["position"], fitted, rng, step_size)
 
 
