@@ -1,8 +1,8 @@
 """The default where log π is −∞ beyond a border: an exponential, without `transforms=`, beside two normals.
 
-Each run is within 4.5 MCSE of the means of x₁ and x₁², a false alarm in 70,000 runs, or is flagged by its R-hat; all say
-"border". At least half are right, with errors above 45 % found, most often above 10 %. Chains that began far out froze in all runs before a
-gradient that does not vary counted by its square.
+Each run is within 4.5 MCSE of the means of x₁ and x₁², a false alarm in 70,000 runs, or is flagged by its R-hat; all
+say "border". At least half are right, with errors above 45 % found, most often above 10 %. Chains that began far out
+froze in all runs before a gradient that does not vary counted by its square.
 """
 
 import arviz_stats

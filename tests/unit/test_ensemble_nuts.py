@@ -269,7 +269,7 @@ def test_windows_add_up():
 
 
 def test_a_window_whose_covariance_rounding_has_spoilt_keeps_a_factor():
-    """Chains at 10⁹ deviations from the mean of their coordinates: sums of squares are exact to more than a variance."""
+    """Chains stand 10⁹ deviations away: sums of squares are rounded by more than a variance."""
     learner = LearningNuts(Rows(3, lambda x: gaussian(x - 1e9)), iterations=200)
     here = Coordinates(np.zeros(3), np.eye(3))
     state = learner.init(1e9 + generator(2).normal(size=(4, 3)), here, generator(3))

@@ -149,6 +149,23 @@ def test_a_row_reads_as_the_paper_prints_it():
     assert "| 8.7 | 0.556 | 1,413, 1,987, 2,581 | 162 (15.1) |" in text
 
 
+def test_the_slides_row_stands_below_the_papers_and_the_quick_version_has_no_times():
+    published, slides = PAPER["neal"]["gadMALAf"].as_json(), SLIDES["neal"]["gadMALAf"].as_json()
+    more = {"bulk_ess": {"min": 1.0}, "square_ess": {"min": 2.0}, "gradient_evaluations": 3, "gradients_per_draw": 4.0}
+    row = {"method": "gadMALAf", "ours": published | more | {"compile_seconds": 5.0}, "note": None, "printed": True}
+    panel = [row | {"published": published, "slides": slides}]
+    lines = markdown(panel).splitlines()
+    assert lines[3].startswith("| *published* |")
+    assert lines[4].startswith("| *slides* | *8.7* | *0.563* | *1,431, 2,001, 2,470* | *165 (18.8)* |")
+    quick = markdown(panel, timed=False).splitlines()
+    assert (
+        quick[0]
+        == "| Method | Accept | ESS (min, med, max) | Bulk ESS, min | ESS of (x − mean)², min | Gradients | per draw |"
+    )
+    assert quick[4].startswith("| *slides* | *0.563* | *1,431, 2,001, 2,470* |  |")
+    assert {line.count("|") for line in quick} == {8}
+
+
 def test_every_published_row_has_one_of_ours():
     assert set(PAPER) == TABLES
     for target, rows in PAPER.items():

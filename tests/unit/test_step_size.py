@@ -86,7 +86,12 @@ def test_probabilities_and_not_decisions_are_what_they_see():
         assert trace["step_size"] == 0.6
 
 
-CASES = [*((gad.hmc, 0.651, rule) for rule in RULES), (gad.mala, 0.574, "proportional"), (gad.barker, 0.4, RULES[2])]
+CASES = [
+    *((gad.hmc, 0.651, rule) for rule in RULES),
+    *((gad.rwm, 0.25, rule) for rule in RULES),
+    (gad.mala, 0.574, "proportional"),
+    (gad.barker, 0.4, "dual-averaging"),
+]
 
 
 @pytest.mark.parametrize(("recipe", "target_acceptance", "rule"), CASES)

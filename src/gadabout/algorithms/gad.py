@@ -6,7 +6,7 @@ from jax.tree_util import Partial
 
 from gadabout.adaptations import AbstractGradient, AbstractObjective, Gain, Optimiser, Pathwise, ScoreFunction
 from gadabout.algorithms.recipe import recipe
-from gadabout.algorithms.settings import FADING, fitting, for_ever, speed_measure
+from gadabout.algorithms.settings import FADING, Form, fitting, for_ever, speed_measure
 from gadabout.checks import shown
 from gadabout.kernels import Metropolis
 from gadabout.proposals import AbstractProposal, AbstractReparametrised
@@ -18,12 +18,9 @@ def gad(
     proposal: AbstractProposal,
     *,
     target_acceptance: float = 0.25,
-    learning_rate: float = 4e-3,
+    form: Form = "hardened",
+    learning_rate: float | None = None,
     beta_rate: float = 0.02,
-    beta_cap: float | None = 100.0,
-    relative: bool = True,
-    diagonal_floor: float = 1e-3,
-    safeguards: bool = True,
     gain: Gain | None = FADING,
     adapt_for_ever: bool = False,
     optimiser: Optimiser | None = None,
@@ -35,15 +32,13 @@ def gad(
     Args:
         proposal: the proposal with its initial θ: all its floating-point array leaves are learned.
         target_acceptance: α*, the average acceptance rate that β is steered to, in (0, 1).
-        learning_rate: η of RMSprop, in the factor's own units; the paper's 1.5e-4 goes with its other forms.
+        form: "paper" is the paper's Algorithm 1 to the letter (`SpeedMeasure` lists what differs): θ in units of x with
+            a diagonal of at least 1e-3, β without a cap, gradients not clipped, rates constant. "hardened" learns θ in
+            units of its own, caps β at 100, clips gradients, shrinks θ where a chain stalls, and lets rates fade.
+        learning_rate: η of RMSprop; 4e-3, in the factor's own units, by default, and the paper's 1.5e-4 in its form.
         beta_rate: ρ_β.
-        beta_cap: largest β; None for none, the paper's form.
-        relative: whether θ is learned in units of its own and with a common scale, so that units of x make no
-            difference; False is the paper's form.
-        diagonal_floor: smallest diagonal entry of a factor, in units of its row's norm, or of x where not `relative`.
-        safeguards: whether gradients are clipped and θ is shrunk where a chain stalls; False is the paper's form.
-        gain: γ_k, by which both rates are multiplied in iteration k; (1 + k/2000)^−0.6 by default, None for 1, the
-            paper's form.
+        gain: γ_k, by which both rates are multiplied in iteration k; (1 + k/2000)^−0.6 by default, and 1 in the paper's
+            form; None for 1 in both.
         adapt_for_ever: whether adaptation continues while draws are kept, which a diminishing `gain` allows.
         optimiser: an optax transformation in place of RMSprop; `learning_rate` is then unused.
         objective: what is ascended, from `gadabout.adaptations`; `LogAcceptance()`, the paper's, by default. `LogRatio`
@@ -65,10 +60,8 @@ def gad(
         learning_rate,
         target_acceptance,
         beta_rate,
-        beta_cap=beta_cap,
-        relative=relative,
-        diagonal_floor=diagonal_floor,
-        safeguards=safeguards,
+        form=form,
+        paper_rate=1.5e-4,
         gain=gain,
         parts={"estimator": estimator} | ({} if objective is None else {"objective": objective}),
     )

@@ -9,7 +9,15 @@ from jax.tree_util import Partial
 
 from gadabout.adaptations import Gain, Optimiser
 from gadabout.algorithms.recipe import recipe
-from gadabout.algorithms.settings import FADING, FactorKind, for_ever, initial_factor, optional_positive, speed_measure
+from gadabout.algorithms.settings import (
+    FADING,
+    FactorKind,
+    Form,
+    for_ever,
+    initial_factor,
+    optional_positive,
+    speed_measure,
+)
 from gadabout.checks import check_one_of
 from gadabout.kernels import Metropolis
 from gadabout.proposals import RandomWalk
@@ -21,13 +29,10 @@ def gad_rwm(
     factor: FactorKind = "dense",
     *,
     target_acceptance: float = 0.25,
-    learning_rate: float = 4e-3,
+    form: Form = "hardened",
+    learning_rate: float | None = None,
     beta_rate: float = 0.02,
     scale: float | None = None,
-    beta_cap: float | None = 100.0,
-    relative: bool = True,
-    diagonal_floor: float = 1e-3,
-    safeguards: bool = True,
     gain: Gain | None = FADING,
     adapt_for_ever: bool = False,
     optimiser: Optimiser | None = None,
@@ -37,16 +42,14 @@ def gad_rwm(
     Args:
         factor: "dense" learns a Cholesky factor, "diagonal" standard deviations.
         target_acceptance: α*, the average acceptance rate that β is steered to, in (0, 1).
-        learning_rate: η of RMSprop, in the factor's own units; the paper's 5e-5 goes with its other forms.
+        form: "paper" is the paper's Algorithm 1 to the letter (`SpeedMeasure` lists what differs): θ in units of x with
+            a diagonal of at least 1e-3, β without a cap, gradients not clipped, rates constant. "hardened" learns θ in
+            units of its own, caps β at 100, clips gradients, shrinks θ where a chain stalls, and lets rates fade.
+        learning_rate: η of RMSprop; 4e-3, in the factor's own units, by default, and the paper's 5e-5 in its form.
         beta_rate: ρ_β.
         scale: initial L is scale · I; 0.1/√n by default.
-        beta_cap: largest β; None for none, the paper's form.
-        relative: whether θ is learned in units of its own and with a common scale, so that units of x make no
-            difference; False is the paper's form.
-        diagonal_floor: smallest diagonal entry of a factor, in units of its row's norm, or of x where not `relative`.
-        safeguards: whether gradients are clipped and θ is shrunk where a chain stalls; False is the paper's form.
-        gain: γ_k, by which both rates are multiplied in iteration k; (1 + k/2000)^−0.6 by default, None for 1, the
-            paper's form.
+        gain: γ_k, by which both rates are multiplied in iteration k; (1 + k/2000)^−0.6 by default, and 1 in the paper's
+            form; None for 1 in both.
         adapt_for_ever: whether adaptation continues while draws are kept, which a diminishing `gain` allows.
         optimiser: an optax transformation in place of RMSprop; `learning_rate` is then unused.
 
@@ -59,10 +62,8 @@ def gad_rwm(
         learning_rate,
         target_acceptance,
         beta_rate,
-        beta_cap=beta_cap,
-        relative=relative,
-        diagonal_floor=diagonal_floor,
-        safeguards=safeguards,
+        form=form,
+        paper_rate=5e-5,
         gain=gain,
     )
     kernel = Partial(_kernel, factor=factor, scale=optional_positive("scale", scale))

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Literal
 
 import equinox as eqx
 import jax
@@ -24,6 +24,7 @@ from gadabout.calls import first_line
 from gadabout.checks import (
     check_function,
     check_non_negative,
+    check_one_of,
     check_positive,
     check_probability,
     check_truth,
@@ -33,7 +34,9 @@ from gadabout.factors import AbstractFactor, Cholesky, Diagonal, FactorKind, Sca
 from gadabout.proposals import AbstractDistribution
 from gadabout.sampler import Learned, Sampler, known_factor
 
-PAPER: dict[str, Any] = {"relative": False, "diagonal_floor": 1e-3, "beta_cap": None, "safeguards": False, "gain": None}
+Form = Literal["hardened", "paper"]
+
+PAPER: dict[str, Any] = {"form": "paper"}
 """Algorithm 1 as the paper ran it: L in units of x, no ceiling on β, nothing clipped, constant rates."""
 
 
@@ -157,29 +160,30 @@ def for_ever(adaptation: AbstractAdaptation, adapt_for_ever: bool) -> AbstractAd
 
 def speed_measure(
     optimiser: Optimiser | None,
-    learning_rate: float,
+    learning_rate: float | None,
     target_acceptance: float,
     beta_rate: float,
     *,
-    beta_cap: float | None,
-    relative: bool,
-    diagonal_floor: float,
-    safeguards: bool,
+    form: Form,
+    paper_rate: float,
     gain: Gain | None,
     parts: Mapping[str, Any] = MappingProxyType({}),
 ) -> SpeedMeasure:
-    """Algorithm 1's adaptation with the paper's RMSprop, or with an optimiser in its place; `parts` are others."""
-    off: dict[str, Any] = {} if check_truth("safeguards", safeguards) else {"gradient_clip": None, "patience": None}
+    """Algorithm 1's adaptation with RMSprop or an optimiser in its place; `paper_rate` is the paper's η."""
+    hardened = check_one_of("form", form, ("hardened", "paper")) == "hardened"
+    off: dict[str, Any] = {} if hardened else {"gradient_clip": None, "patience": None}
     if optimiser is not None and not all(callable(getattr(optimiser, name, None)) for name in ("init", "update")):
         raise TypeError(f"optimiser must be an optax transformation, such as optax.adam(1e-3), got {shown(optimiser)}")
+    eta = positive("learning_rate", (4e-3 if hardened else paper_rate) if learning_rate is None else learning_rate)
+    constant = gain is None or (gain is FADING and not hardened)
     return SpeedMeasure(
-        RMSprop(positive("learning_rate", learning_rate), guarded=safeguards) if optimiser is None else optimiser,
+        RMSprop(eta, guarded=hardened) if optimiser is None else optimiser,
         probability("target_acceptance", target_acceptance),
         positive("beta_rate", beta_rate),
-        diagonal_floor=positive("diagonal_floor", diagonal_floor),
-        beta_cap=optional_positive("beta_cap", beta_cap),
-        relative=check_truth("relative", relative),
-        gain=None if gain is None else gain_sequence(gain),
+        diagonal_floor=jnp.asarray(1e-3, dtype=float),
+        beta_cap=jnp.asarray(100.0, dtype=float) if hardened else None,
+        relative=hardened,
+        gain=None if constant else gain_sequence(gain),
         **off,
         **parts,
     )

@@ -36,7 +36,7 @@ def reproduce(
     json_file: AllFile = None,
     data_home: DataHomeOrCache = None,
     quick: Annotated[
-        bool, typer.Option("--quick", help="A small version: every method once, gadMALAf on every target.")
+        bool, typer.Option("--quick", help="A small version, not to be compared: every method once, warm-up 300.")
     ] = False,
     progress: ShowProgress = True,
 ) -> None:

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from gadabout import plotting
-from gadabout.algorithms import PAPER, gad_mala, gad_rwm
+from gadabout.algorithms import gad_mala, gad_rwm
 from gadabout.lab.paper import likeness
 from gadabout.lab.paper.methods import Method
 from gadabout.lab.paper.published import FIGURE_1_BETA, FIGURE_1_EIGENVALUES
@@ -38,13 +38,13 @@ def run(session: Session) -> Outcome:
 
 
 def _flat(rate: float) -> Method:
-    recipe = lambda: gad_rwm(target_acceptance=rate, learning_rate=5e-4, **PAPER)
+    recipe = lambda: gad_rwm(target_acceptance=rate, learning_rate=5e-4, form="paper")
     label = f"gadRWM, target acceptance {rate}"
     return Method(label, recipe, num_draws=1_000, together=True, start_at_zero=True, keep_factor=True)
 
 
 def _smooth() -> Method:
-    recipe = lambda: gad_mala(learning_rate=1e-3, **PAPER)
+    recipe = lambda: gad_mala(learning_rate=1e-3, form="paper")
     return Method("gadMALAf", recipe, 200_000, 1_000, num_repeats=1, keep_factor=True)
 
 

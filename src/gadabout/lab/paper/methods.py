@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from gadabout.algorithms import PAPER, am, gad_mala, gad_rwm, hmc, mala, nuts, rwm
+from gadabout.algorithms import am, gad_mala, gad_rwm, hmc, mala, nuts, rwm
 from gadabout.sampler import Sampler
 
 ADAPTING = COLLECTED = 20_000
@@ -46,9 +46,9 @@ def _usual(target: str) -> list[Method]:
     diagonal = "diagonal" if target == "neal" else "dense"
     slow = target == "caravan"
     return [
-        Method("gadMALAf", lambda: gad_mala(learning_rate=1.5e-4, **PAPER)),
-        Method("gadMALAe", lambda: gad_mala(variant="exact", learning_rate=1.5e-4, **PAPER)),
-        Method("gadRWM", lambda: gad_rwm(learning_rate=5e-5, **PAPER)),
+        Method("gadMALAf", lambda: gad_mala(learning_rate=1.5e-4, form="paper")),
+        Method("gadMALAe", lambda: gad_mala(variant="exact", learning_rate=1.5e-4, form="paper")),
+        Method("gadRWM", lambda: gad_rwm(learning_rate=5e-5, form="paper")),
         Method("AM, as run", lambda: am(factor=diagonal)),
         Method("AM, as written", lambda: am(variant="as-written")),
         Method("RWM", rwm),
@@ -64,7 +64,7 @@ def _mnist(target: str) -> list[Method]:
 
     On the right labels gadMALAf and MALA only: it is the paper's posterior that the rows are compared on.
     """
-    gad = Method("gadMALAf", lambda: gad_mala(learning_rate=1e-5, **PAPER), num_warmup=50_000, together=True)
+    gad = Method("gadMALAf", lambda: gad_mala(learning_rate=1e-5, form="paper"), num_warmup=50_000, together=True)
     mala_row = Method("MALA", lambda: mala(target_acceptance=0.54), together=True)
     if target != "mnist-56-as-published":
         return [gad, mala_row]

@@ -142,6 +142,3 @@ FIGURE_1_EIGENVALUES = (0.01, 12.07)
 
 FIGURE_6_RANGE = (-3_400, -3_100)
 """Between which the log-target traces on MNIST are plotted (paper, Figure 6)."""
-
-MNIST_NUTS_GRADIENTS_PER_DRAW = 550
-"""Average of the sampling phase (supplement E)."""

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from gadabout.lab.paper.methods import COLLECTED, Method
-from gadabout.lab.paper.published import PAPER
+from gadabout.lab.paper.published import PAPER, SLIDES
 from gadabout.lab.paper.repeats import TIMED, Repeat
-from gadabout.lab.paper.session import Session
+from gadabout.lab.paper.session import QUICK, Session
 
 HEADINGS = (
     "Method",
@@ -23,6 +23,14 @@ HEADINGS = (
     "Gradients",
     "per draw",
     "Compile (s)",
+)
+
+CLOCK = ("Time (s)", "Min ESS/s (sd)", "Compile (s)")
+"""columns of seconds, which the quick version leaves out: too few iterations for a time to mean anything"""
+
+QUICK_NOTE = (
+    f"The quick version: warm-up {QUICK}, {QUICK} draws, one repeat. Its figures cannot be compared with the "
+    f"published ones, which are of {COLLECTED:,} draws after at least 500 iterations of warm-up; times are left out."
 )
 
 QUANTILES = ("min", "median", "max")
@@ -44,12 +52,12 @@ def table(session: Session, name: str, titles: dict[str, str], num_repeats: int 
     wanted = [(target, method) for target in titles for method in session.methods(target)]
     num_repeats = session.repeats or num_repeats
     session.complete(name, wanted, num_repeats)
-    rows, panels = [], [f"## {name.capitalize()}"]
+    rows, panels = [], [f"## {name.capitalize()}", *([QUICK_NOTE] if session.quick else [])]
     for target, title in titles.items():
         panel = [row(target, method, session.found(target, method, num_repeats)) for method in session.methods(target)]
         _choose(panel)
         rows += panel
-        panels.append(f"**{title}**\n\n{markdown(panel)}")
+        panels.append(f"**{title}**\n\n{markdown(panel, timed=not session.quick)}")
     return Outcome(name, rows, markdown="\n\n".join(panels) + "\n")
 
 
@@ -61,11 +69,12 @@ def row(target: str, method: Method, repeats: list[Repeat]) -> dict[str, Any]:
         q: float(np.mean([account[key][q] for account in accounts])) for q in ("min", "median", "max")
     }
     speeds = [account["ess"]["min"] / account["seconds"] for account in accounts]
-    published = PAPER.get(target, {}).get(method.published)
+    published, slides = (source.get(target, {}).get(method.published) for source in (PAPER, SLIDES))
     return {
         "target": target,
         "method": method.label,
         "published": published and published.as_json(),
+        "slides": slides and slides.as_json(),
         "ours": {
             "seconds": mean("seconds"),
             "acceptance_rate": mean("acceptance_rate"),
@@ -110,8 +119,11 @@ def _choose(panel: list[dict[str, Any]]) -> None:
             row["printed"] = row is best or row["published"] is not None
 
 
-def markdown(panel: Iterable[dict[str, Any]]) -> str:
-    """The printed rows as a Markdown table, with the published row in italics under each and the notes below."""
+def markdown(panel: Iterable[dict[str, Any]], timed: bool = True) -> str:
+    """The printed rows as a Markdown table, with the published row in italics under each and the notes below.
+
+    Under that is the row of the authors' slides, where they have one. Columns of seconds are there if `timed`.
+    """
     lines: list[list[str]] = []
     notes: list[str] = []
     for row in panel:
@@ -129,9 +141,11 @@ def markdown(panel: Iterable[dict[str, Any]]) -> str:
             f"{ours['compile_seconds']:.1f}",
         ]
         lines.append([f"{row['method']}{mark}", *_cells(ours), *extra])
-        if row["published"]:
-            lines.append(["*published*", *(f"*{cell}*" for cell in _cells(row["published"])), *[""] * len(extra)])
-    return markdown_table(HEADINGS, lines) + "".join(f"\n\n[{i}] {note}." for i, note in enumerate(notes, 1))
+        for source in filter(row.get, ("published", "slides")):
+            lines.append([f"*{source}*", *(f"*{cell}*" for cell in _cells(row[source])), *[""] * len(extra)])
+    kept = [i for i, heading in enumerate(HEADINGS) if timed or heading not in CLOCK]
+    table, *lines = ([line[i] for i in kept] for line in (HEADINGS, *lines))
+    return markdown_table(table, lines) + "".join(f"\n\n[{i}] {note}." for i, note in enumerate(notes, 1))
 
 
 def markdown_table(headings: Sequence[str], lines: Iterable[Sequence[str]]) -> str:

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from gadabout import targets
-from gadabout.algorithms import PAPER, gad_mala
+from gadabout.algorithms import gad_mala
 from gadabout.api import sample
 
 ETA, ALPHA, RHO_BETA, FLOOR, BETA_FLOOR = 1.5e-4, 0.55, 0.02, 1e-3, 1e-4
@@ -89,7 +89,7 @@ def by_house(problem: targets.Problem, seed: int, iterations: int) -> dict[str, 
     """The same of `sample()` with its default sampler, records and chunks, one chain."""
     tree = sample(
         problem,
-        sampler=gad_mala(learning_rate=ETA, **PAPER),
+        sampler=gad_mala(learning_rate=ETA, form="paper"),
         seed=seed,
         num_chains=1,
         num_warmup=iterations,
