@@ -2,7 +2,7 @@
 
 import pytest
 
-from gadabout.lab.peers.from_call import FIRST, MOST_SECONDS, compare, process, ratios
+from gadabout.lab.peers.from_call import FIRST, MOST_SECONDS, compare, process, ratios, to_wanted
 
 SECONDS = {"gadabout": 2.0, "numpyro": 8.0, "blackjax": 6.0, "nutpie": 9.0}
 
@@ -34,6 +34,12 @@ def test_who_needs_too_many_draws_is_given_up_and_counts_as_the_limit():
     (lost,) = (row for row in rows if row["peer"] == "blackjax")
     assert (lost["seconds"], lost["good"]) == (MOST_SECONDS, 0)
     assert not any(each["peer"] == "blackjax" and each["seed"] for each in asked)
+
+
+def test_who_falls_short_counts_as_if_q_grew_with_seconds():
+    assert to_wanted({"seconds": 6.0, "q": 500.0}) == 12.0
+    assert to_wanted({"seconds": 6.0, "q": 2_000.0}) == 6.0
+    assert to_wanted({"seconds": 6.0, "q": 0.0}) == MOST_SECONDS
 
 
 def test_rows_are_kept(tmp_path):

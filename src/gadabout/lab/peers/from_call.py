@@ -3,9 +3,9 @@
 Each run is a process of its own, without a cache of programs; the clock starts after imports and data, where a user
 calls, and stops where all draws are in memory. q is the smallest ESS of a coordinate or its square. One run with a seed
 of its own, of `FIRST` draws of each chain, says how many draws reach q = 1,000 with a fifth to spare; then each makes
-so many with a fresh seed, and the default and the quickest other with more of them. Seconds are told as they were, in
-favour of whoever falls short: of a run that did not reach q = 1,000, of one whose R-hat or truth says that its draws
-are not to be used (`good` tells), and of one that was given up after `MOST_SECONDS`.
+so many with a fresh seed, and the default and the quickest other with more of them. Of a run that falls short seconds
+are told as if q grew with them, but no more than `MOST_SECONDS`, after which runs are given up. `good` tells of how
+many runs R-hat and the truth say that their draws may be used; seconds of the others count all the same.
 """
 
 import json
@@ -78,12 +78,17 @@ def compare(
                 draws = enough(first[peer])
                 asked = known[peer] | {"draws": draws, "seed": seed}
                 made[peer].append(GIVEN_UP if draws is None else made_once(asked))
-            others = sorted(set(racing) - {OURS}, key=lambda peer, made=made: made[peer][0]["seconds"])
+            others = sorted(set(racing) - {OURS}, key=lambda peer, made=made: to_wanted(made[peer][0]))
             racing = [OURS, *others[:1]]
         for peer, runs in made.items():
-            figures = {key: median([run[key] for run in runs]) for key in ("seconds", "q")}
+            figures = {"seconds": median(map(to_wanted, runs)), "q": median([run["q"] for run in runs])}
             rows.append(known[peer] | figures | {"good": sum(run["good"] for run in runs), "runs": runs})
     return rows
+
+
+def to_wanted(run: Mapping[str, Any]) -> float:
+    """Seconds of a run to q = 1,000, as if q grew with them where it falls short."""
+    return min(run["seconds"] * max(1.0, WANTED / max(run["q"], 1.0)), MOST_SECONDS)
 
 
 def ratios(rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
