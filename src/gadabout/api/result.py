@@ -186,7 +186,9 @@ def _outside(
         events = None if isinstance(ending, Failed) else stats.get("nonfinite")
         if events is None or not events.size or not events.mean() > MOST_OUTSIDE or posterior is None:
             return []
-        if engine.starts.layout.transforms or engine.feed is not None:
+        layout = engine.starts.layout
+        whole = any(np.issubdtype(kind, np.integer) for kind in layout.dtypes)  # no transform helps there
+        if layout.transforms or engine.feed is not None or whole:
             return []
         spacing = max(1, events.size // PROBED)
         each = [draws_of(variable, spacing).astype(float) for variable in posterior.to_dataset().data_vars.values()]
