@@ -88,8 +88,8 @@ class Reprojection(AbstractAdaptation):
       gain sequence at $\gamma_\kappa$ (Andrieu & Moulines 2006, section 2).
 
     The index of a gain sequence is the field `count` of a Module in the wrapped adaptation's memory; an adaptation
-    without one, such as `AcceptanceRate`, begins anew with its own rates. A θ that is not finite is outside every set. A
-    pool of chains has one θ and is reset as one. The trace has `kappa`, `nu`, and `resets`, which is true in an
+    without one, such as `AcceptanceRate`, begins anew with its own rates. A θ that is not finite is outside every set.
+    A pool of chains has one θ and is reset as one. The trace has `kappa`, `nu`, and `resets`, which is true in an
     iteration that set out from a reset.
 
     Deviation: Π acts at the end of the iteration, not at the beginning of the next, so that the draw stored for it is
