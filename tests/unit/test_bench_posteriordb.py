@@ -138,3 +138,13 @@ def test_a_result_without_reference_draws_is_refused():
     tree = xr.DataTree.from_dict({"posterior": xr.Dataset({"x": (("chain", "draw"), np.zeros((2, 4)))})})
     with pytest.raises(ValueError, match=r"no variable of the model has reference draws; these have: mu, theta\[1\]"):
         compared(tree, reference())
+
+
+def test_a_model_that_was_edited_is_run_again(checkout):
+    file, folder, own = checkout / "rows.jsonl", checkout / "posteriordb", checkout / "own"
+    (first,) = runs(folder, ["good"], own, file=file)
+    written(own / "normal.py", BROKEN)
+    (edited,) = runs(folder, ["good"], own, file=file)
+    assert (first["outcome"], edited["outcome"]) == ("right", NOT_RUN)
+    written(own / "normal.py", NORMAL)
+    assert list(runs(folder, ["good"], own, file=file)) == [first]

@@ -116,7 +116,7 @@ def test_the_command_runs_a_set_or_names_of_any(arguments, names, monkeypatch):
 
 def test_the_truth_of_any_set_is_found():
     model = sets.load("two-islands-2")
-    known, keys = measured._truth(model)
+    known, keys = measured.known_truth(model)
     assert known is not None
     assert known["mean"].shape == (2,)
     assert keys == ("mean", "variance")

@@ -128,6 +128,17 @@ def test_a_run_goes_on_from_its_last_state(chains):
         mcmc.run(key, EFFECTS)
 
 
+@pytest.mark.parametrize("compiled", [False, True], ids=["known", "compiled"])
+@pytest.mark.parametrize("other", [EFFECTS + 1, EFFECTS[::-1], EFFECTS[:-1]], ids=["values", "order", "shape"])
+def test_a_run_goes_on_with_the_arguments_that_draws_were_made_for_alone(other, compiled):
+    kernel = gad.models.NumPyroKernel(bounded, num_draws=80)
+    mcmc = MCMC(kernel, **SHORT | {"num_chains": 2}, jit_model_args=compiled)
+    mcmc.run(jax.random.key(0), EFFECTS)
+    mcmc.post_warmup_state = mcmc.last_state
+    with pytest.raises((ValueError, RuntimeError), match=r"goes on with other arguments .*post_warmup_state to None"):
+        mcmc.run(jax.random.key(0), other)
+
+
 def test_starts_thinning_and_arguments_that_are_compiled():
     starts = {"high": jnp.zeros(2), "low": jnp.full(2, 0.5)}
     mcmc = MCMC(gad.models.NumPyroKernel(bounded), **SHORT | {"thinning": 4, "num_chains": 2}, jit_model_args=True)

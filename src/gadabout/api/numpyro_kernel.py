@@ -1,12 +1,15 @@
 """The default as a kernel of NumPyro's `MCMC`; users know it as `gadabout.models.NumPyroKernel`."""
 
+import hashlib
 from collections.abc import Callable
+from contextlib import nullcontext
 from functools import partial
 from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.core import Tracer
 from jaxtyping import Array, PyTree
 from numpyro.handlers import seed
@@ -33,6 +36,7 @@ class NumPyroState(NamedTuple):
         diverging, accept_prob, num_steps: of the iteration that led there.
         made: those five of all iterations, by name, with an axis of iterations.
         rng_key: the key of `MCMC.run`.
+        data: two sums over the model's arguments that draws were made for, by which others are known.
     """
 
     i: Array
@@ -43,6 +47,7 @@ class NumPyroState(NamedTuple):
     num_steps: Array
     made: dict[str, PyTree]
     rng_key: Array
+    data: Array
 
 
 class NumPyroKernel(MCMCKernel):
@@ -63,7 +68,8 @@ class NumPyroKernel(MCMCKernel):
 
     Raises:
         TypeError, ValueError: in `MCMC.run`, as `gadabout.models.numpyro` and `gadabout.sample` do.
-        RuntimeError, ValueError: in `MCMC.run`, by JAX, where it asks for more than `num_draws`.
+        RuntimeError, ValueError: in `MCMC.run`, by JAX, where it asks for more than `num_draws`, or goes on with other
+            arguments of the model than draws were made for.
     """
 
     def __init__(self, model: Callable[..., Any], *, num_draws: int = 4_000):
@@ -101,14 +107,20 @@ class NumPyroKernel(MCMCKernel):
         if self.tree.attrs["interrupted"]:
             raise KeyboardInterrupt
         made = jax.tree.map(partial(_dealt, chains), _fields(self.tree, model))
-        begin = jnp.full(chains, -num_warmup)
-        state = NumPyroState(begin, **jax.tree.map(lambda leaf: leaf[:, 0], made), made=made, rng_key=keys)
+        begin, data = jnp.full(chains, -num_warmup), jnp.tile(_digested(model_args, model_kwargs), (chains, 1))
+        state = NumPyroState(begin, **jax.tree.map(lambda leaf: leaf[:, 0], made), made=made, rng_key=keys, data=data)
         return jax.tree.map(lambda leaf: leaf[0], state) if single else state
 
     def sample(self, state, model_args, model_kwargs):
         made, axis = state.made["potential_energy"].shape[-1], state.i.ndim
         i = eqx.error_if(
             state.i + 1,
+            jnp.any(state.data != _digested(model_args, model_kwargs)),
+            "MCMC.run: goes on with other arguments of the model than its draws were made for; set "
+            "post_warmup_state to None, so that they are made anew",
+        )
+        i = eqx.error_if(
+            i,
             state.i >= made,
             f"num_draws: MCMC asks for more than the {made:,} draws of each chain that were made; pass "
             "NumPyroKernel(model, num_draws=...), at least num_samples of MCMC",
@@ -120,6 +132,36 @@ class NumPyroKernel(MCMCKernel):
     def postprocess_fn(self, model_args, model_kwargs) -> Any:
         model = seed(self.model, 0) if self._sums else self.model
         return partial(constrain_fn, model, model_args, model_kwargs, return_deterministic=not self._sums)
+
+
+def _digested(args: tuple, kwargs: dict[str, Any] | None) -> Array:
+    """Two sums over all bits of a model's arguments, which differ for other arguments but by a chance of 2⁻⁶⁴.
+
+    What is no array counts by its `repr`. The same whether arguments are known or traced.
+    """
+    leaves = jax.tree.leaves((args, kwargs or {}))
+    traced = any(isinstance(leaf, Tracer) for leaf in leaves)
+    with nullcontext() if traced else jax.ensure_compile_time_eval():
+        words = jnp.concatenate([_words(leaf) for leaf in leaves] or [jnp.zeros(1, jnp.uint32)])
+        places = jnp.arange(len(words), dtype=jnp.uint32)
+        return jnp.stack([jnp.sum(_mixed(words ^ _mixed(places * 2 + i)), dtype=jnp.uint32) for i in (0, 1)])
+
+
+def _words(leaf: Any) -> Array:
+    """The shape and the bits of a leaf as 32-bit words."""
+    if not isinstance(leaf, jax.Array | np.ndarray | np.generic | int | float):
+        return jnp.asarray(np.frombuffer(hashlib.sha256(repr(leaf).encode()).digest(), np.uint32))
+    x = jnp.asarray(leaf)
+    wide = x.dtype.itemsize >= 4 and x.dtype.kind in "fiu"
+    bits = jax.lax.bitcast_convert_type(x, jnp.uint32) if wide else x.astype(jnp.uint32)
+    return jnp.concatenate([jnp.asarray([x.ndim, *x.shape], jnp.uint32), bits.ravel()])
+
+
+def _mixed(h: Array) -> Array:
+    """The last steps of MurmurHash3, a bijection of 32-bit words in which each bit changes all others."""
+    for factor in (0x85EBCA6B, 0xC2B2AE35):
+        h = (h ^ (h >> 16)) * jnp.uint32(factor)
+    return h ^ (h >> 16)
 
 
 def _constrained(starts: dict[str, Array], model: NumPyroModel, several: int) -> dict[str, Array]:

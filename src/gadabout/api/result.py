@@ -165,9 +165,14 @@ def _unexplored(
     """Mass farther out than draws, where they are made on the host and their variables are the coordinates."""
     if not engine.plan.on_host or "lp" not in stats or len(verdict.names) != engine.density.dim:
         return []
-    x = [draws_of(each, verdict.spacing).astype(float) for each in posterior.data_vars.values()]
-    flat = np.concatenate(x, 2).reshape(-1, engine.density.dim)
+    flat = _rows(posterior, verdict.spacing)
     return unexplored(engine.density, flat, stats["lp"][:, :: verdict.spacing].ravel().astype(float), verdict.names)
+
+
+def _rows(posterior: "xr.Dataset", spacing: int) -> np.ndarray:
+    """Every `spacing`-th draw of all chains, of all variables, (draws, n)."""
+    each = [draws_of(variable, spacing).astype(float) for variable in posterior.data_vars.values()]
+    return np.concatenate(each, 2).reshape(-1, sum(part.shape[2] for part in each))
 
 
 def _known_tails(engine: Engine, names: list[str]) -> dict[str, float]:
@@ -191,8 +196,7 @@ def _outside(
         if layout.transforms or engine.feed is not None or whole:
             return []
         spacing = max(1, events.size // PROBED)
-        each = [draws_of(variable, spacing).astype(float) for variable in posterior.to_dataset().data_vars.values()]
-        x = np.concatenate(each, 2).reshape(-1, sum(part.shape[2] for part in each))
+        x = _rows(posterior.to_dataset(), spacing)
         if x.shape[1] != engine.density.dim:
             return []
         probe(engine.density, x)

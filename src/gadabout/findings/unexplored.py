@@ -13,6 +13,7 @@ import numpy as np
 
 from gadabout.density import AbstractDensity
 from gadabout.findings.records import MOST_NAMED, Finding
+from gadabout.findings.run import other_move
 
 RADII, OF_ONE = 1.6 ** np.arange(1, 21), 4.0 ** np.arange(1, 8)
 """r of all coordinates and of one, up to 12,000 and more"""
@@ -91,7 +92,10 @@ def stays(stats: Mapping[str, np.ndarray], choice: Mapping[str, Any]) -> list[Fi
         f"chains {chains} rejected up to {most} proposals in a row, where {chance:.1%} of all are rejected: they stood "
         "where the density is far higher than proposals allow for; how much mass is there is known from few visits"
     )
-    remedy = "use more num_draws and compare, start chains in different places, or use default(move='nuts')"
+    other = other_move(choice)
+    remedy = "use more num_draws and compare, or start chains in different places" + (
+        f", or use {other}" if other else ""
+    )
     return [Finding("stays", problem, remedy, chains=chains, figure=float(most), limit=limit)]
 
 

@@ -26,8 +26,10 @@ from gadabout.lab.peers.peer_cold import WANTED, enough
 from gadabout.lab.peers.peer_samplers import PEERS
 from gadabout.lab.peers.peers import MOST_ERRORS, failed
 from gadabout.lab.peers.samplers import quality
-from gadabout.lab.peers.truth import differences, flat, of_chains
+from gadabout.lab.peers.truth import differences, of_chains
+from gadabout.lab.peers.wild import known_truth
 from gadabout.lab.rows import Rows
+from gadabout.model import Model
 from gadabout.targets import sets
 
 NUTS = (OURS, "numpyro", "blackjax", "nutpie")
@@ -111,17 +113,15 @@ def main(known: dict[str, Any]) -> None:
     seconds = time.perf_counter() - began
     q, rhat_max = quality(drawn)
     q = float(np.nan_to_num(q))
-    good = not failed({"q": q, "rhat_max": rhat_max, "right": _right(known["target"], model, drawn)}, len(drawn))
+    good = not failed({"q": q, "rhat_max": rhat_max, "right": _right(model, drawn)}, len(drawn))
     good = good and q >= WANTED / 2
     print(json.dumps({"seconds": seconds, "q": q, "rhat": rhat_max, "good": good}))
 
 
-def _right(name: str, model: Any, drawn: np.ndarray) -> bool:
+def _right(model: Model, drawn: np.ndarray) -> bool:
     """Whether all figures that are known of a target are within 5 combined standard errors."""
-    document = sets.truth(name)
-    keys = ("quantiles",) if document["judge"] == "quantiles" else ("mean", "variance")
-    known = flat(document, model.layout.names, keys)
-    return bool(differences(of_chains(drawn, "quantiles" in keys), known, keys).max() <= MOST_ERRORS)
+    known, keys = known_truth(model)
+    return known is None or bool(differences(of_chains(drawn, "quantiles" in keys), known, keys).max() <= MOST_ERRORS)
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ Where no model can be made a row says why. A run is judged as those of the wild 
 that have reference draws.
 """
 
+import hashlib
 import io
 import json
 import re
@@ -43,7 +44,7 @@ def runs(
 ) -> Iterator[dict[str, Any]]:
     """A row for each posterior that has reference draws, or each of those named; rows that `file` holds are kept.
 
-    A row of a posterior that could not be run is made again.
+    A row of a posterior that could not be run is made again, and one whose data, model or reference draws have changed.
 
     Args:
         folder: a checkout of posteriordb, or its `posterior_database`.
@@ -73,13 +74,26 @@ def runs(
 
 
 def _row(root: Path, name: str, posterior: Mapping[str, Any], own: Path | None, seed: int, stored: Rows) -> dict:
-    key = {"posterior": name, "seed": seed}
+    key = {"posterior": name, "seed": seed, "files": _digest(root, posterior, own)}
     if (found := stored.find(key)) is not None:
         return found
     try:
         return stored.add(key | _run(root, posterior, own, seed))
     except Exception as error:  # whatever the files of others raise
         return key | {"outcome": NOT_RUN, "why": f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"}
+
+
+def _digest(root: Path, posterior: Mapping[str, Any], own: Path | None) -> str:
+    """SHA-256 of the files that a posterior is made of, as far as they are there."""
+    model = posterior["model_name"]
+    draws = f"reference_posteriors/draws/draws/{posterior['reference_posterior_name']}.json.zip"
+    paths = [root / f"data/data/{posterior['data_name']}.json.zip", root / draws]
+    paths += [] if own is None else [own / f"{model}.py"]
+    paths += sorted((root / "models").glob(f"*/{model}.*"))
+    found = hashlib.sha256()
+    for path in filter(Path.is_file, paths):
+        found.update(f"{path.name} ".encode() + hashlib.sha256(path.read_bytes()).digest())
+    return found.hexdigest()
 
 
 def _run(root: Path, posterior: Mapping[str, Any], own: Path | None, seed: int) -> dict[str, Any]:

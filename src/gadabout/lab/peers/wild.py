@@ -56,7 +56,7 @@ def run(model: Model, seed: int) -> dict[str, Any]:
         tree = sample(model, seed=seed, progress=False)
     seconds = time.perf_counter() - began
     assert model.layout is not None
-    row = {"target": model.name, "seed": seed, **judged(tree, model.layout.names, *_truth(model))}
+    row = {"target": model.name, "seed": seed, **judged(tree, model.layout.names, *known_truth(model))}
     row["seconds"] = round(seconds, 1)
     made = {"gradients": tree.attrs["gradient_evaluations"], "choice": tree.attrs["choice"]["why"]}
     return row | made | {"date": str(date.today()), "gadabout": version("gadabout"), "jax": version("jax")}
@@ -121,7 +121,7 @@ def summary(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     return found
 
 
-def _truth(model: Model) -> tuple[Figures | None, Sequence[str]]:
+def known_truth(model: Model) -> tuple[Figures | None, Sequence[str]]:
     """What is known of a model, and by which figures it is to be judged."""
     assert model.layout is not None
     try:
