@@ -3,6 +3,7 @@
 import math
 import sys
 import time
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from html import escape
 from typing import Any, TextIO
@@ -77,21 +78,34 @@ def display() -> "NotebookProgress | TextProgress":
     return TextProgress() if getattr(shell, "kernel", None) is None else NotebookProgress()
 
 
-class TextProgress:
-    """One line rewritten in place where the stream is a terminal, else a log line every `interval` seconds."""
+class AbstractDisplay(ABC):
+    """Shows progress every `interval` seconds, and at the end of each stage."""
 
-    def __init__(self, stream: TextIO | None = None, interval: float = 5.0):
-        self.stream = sys.stderr if stream is None else stream
-        self.live = self.stream.isatty()
-        self.interval, self.next = 0.1 if self.live else interval, 0.0
+    def __init__(self, interval: float):
+        self.interval, self.next = interval, 0.0
         self.pace = Pace()
 
     def __call__(self, progress: Progress) -> None:
         self.pace.update(progress)
         finished = progress.done >= progress.total
-        if not finished and time.monotonic() < self.next:
-            return
-        self.next = time.monotonic() + self.interval
+        if finished or time.monotonic() >= self.next:
+            self.next = time.monotonic() + self.interval
+            self.show(progress, finished)
+
+    @abstractmethod
+    def show(self, progress: Progress, finished: bool) -> None:
+        """Shows where the run stands; `finished` says whether a stage ends there."""
+
+
+class TextProgress(AbstractDisplay):
+    """One line rewritten in place where the stream is a terminal, else a log line every `interval` seconds."""
+
+    def __init__(self, stream: TextIO | None = None, interval: float = 5.0):
+        self.stream = sys.stderr if stream is None else stream
+        self.live = self.stream.isatty()
+        super().__init__(0.1 if self.live else interval)
+
+    def show(self, progress, finished):
         left = self.pace.seconds_left
         text = (
             f"gadabout {progress.stage}: {progress.done}/{progress.total} iterations, "
@@ -102,22 +116,16 @@ class TextProgress:
         self.stream.flush()
 
 
-class NotebookProgress:
+class NotebookProgress(AbstractDisplay):
     """Bars under the cell, one for each stage, redrawn every `interval` seconds and at the end of each stage."""
 
     def __init__(self, interval: float = 0.25):
-        self.interval, self.next = interval, 0.0
-        self.pace = Pace()
+        super().__init__(interval)
         self.bars: dict[str, str] = {}
         self.handle: Any = None
         self._show("<div><progress></progress> compiling</div>")
 
-    def __call__(self, progress: Progress) -> None:
-        self.pace.update(progress)
-        finished = progress.done >= progress.total
-        if not finished and time.monotonic() < self.next:
-            return
-        self.next = time.monotonic() + self.interval
+    def show(self, progress, finished):
         self.bars[progress.stage] = self._bar(progress, finished)
         self._show("".join(self.bars.values()))
 
