@@ -34,7 +34,7 @@ def newest(session):
 
 @nox.session
 def wheel(session):
-    """Sdist and, from it, wheel; the wheel alone passes the unit tests in a folder that holds nothing else."""
+    """Sdist and, from it, wheel; it alone passes unit and laboratory tests in a folder that holds no more."""
     folder = Path(session.create_tmp())
     for old in ("dist", "tests"):
         shutil.rmtree(folder / old, ignore_errors=True)
@@ -46,7 +46,7 @@ def wheel(session):
     shutil.copy("pyproject.toml", folder)
     session.chdir(folder)
     session.run("python", "-c", "import gadabout, sys; assert gadabout.__file__.startswith(sys.prefix), gadabout")
-    session.run("python", "-m", "pytest", *(session.posargs or ["tests/unit"]))
+    session.run("python", "-m", "pytest", *(session.posargs or ["tests/unit", "tests/lab"]))
 
 
 @nox.session

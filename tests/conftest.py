@@ -62,7 +62,7 @@ def data_home() -> Path:
     return folder
 
 
-QUICK = ("unit", "laws")
+QUICK = ("unit", "laws", "lab")
 OPTIMISED = ("test_invariance", "test_bench", "test_devices")
 
 
@@ -70,7 +70,8 @@ OPTIMISED = ("test_invariance", "test_bench", "test_devices")
 def quick_to_compile(request):
     """Programs of unit tests and laws run for milliseconds: without most optimisations they compile in half the time.
 
-    Those that run long, or are timed, and all statistical and end-to-end tests run what users run.
+    So do the laboratory's. Those that run long, or are timed, and all statistical and end-to-end tests run what users
+    run.
     """
     quick = request.path.parent.name in QUICK and request.path.stem not in OPTIMISED
     jax.config.update("jax_disable_most_optimizations", quick)
@@ -80,6 +81,13 @@ def quick_to_compile(request):
 
 MAPPINGS = Path("/proc/self/maps")
 MOST_MAPPINGS = 30_000
+OFTEN = 100
+"""programs, after which mappings are counted again: reading 20,000 takes as long as a quick test"""
+
+_new_programs = []
+jax.monitoring.register_event_duration_secs_listener(
+    lambda name, seconds, **more: name == COMPILATION and _new_programs.append(name)
+)
 
 
 @pytest.fixture(autouse=True)
@@ -89,6 +97,9 @@ def _compiled_programs_fit():
     Every `sample()` of a new shape leaves some 500, Linux allows 65,530, and beyond that compilation crashes.
     """
     yield
-    if MAPPINGS.exists() and MAPPINGS.read_bytes().count(b"\n") > MOST_MAPPINGS:
+    if len(_new_programs) < OFTEN or not MAPPINGS.exists():
+        return
+    _new_programs.clear()
+    if MAPPINGS.read_bytes().count(b"\n") > MOST_MAPPINGS:
         forget()
         gc.collect()

@@ -190,6 +190,7 @@ IN_FLOAT32 = (
 
 VARIANTS = (
     "am-as-written",
+    "am-diagonal",
     "cycle-nuts",
     "gad-independence-flow",
     "gad-mala-adam",
@@ -200,13 +201,48 @@ VARIANTS = (
     "gad-trajectory",
     "gad-user",
     "haario-scaled",
+    "hmc-1",
     "hmc-jittered",
     "hmc-proportional",
     "independence-student",
     "nuts-with-gradients",
     "reprojected-haario",
 )
-"""those that the frame above the kernel treats as it treats another: its laws are run for them under the marker"""
+"""those whose kernel is of a kind that another has: laws of kernels are run for them under the marker"""
+
+ADAPTATIONS = (
+    "am",
+    "block",
+    "cycle",
+    "fisher-mala",
+    "gad-mala",
+    "haario",
+    "haario-for-ever",
+    "hmc-dual-averaging",
+    "hmc-proportional",
+    "mixture-independence",
+    "mixture-independence-for-ever",
+    "nuts",
+    "psgld",
+    "ram",
+    "reprojected-gad-mala",
+    "rwm",
+)
+"""one of each kind of adaptation, for laws of what is learned and pooled; all others have the marker"""
+
+CAPABILITIES = (
+    "gad-mala",  # pooled
+    "nuts",  # windowed, and settles when warm-up ends
+    "block",  # blocked
+    "cycle",  # composite
+    "gibbs",  # its state is more than a point
+    "psgld",  # noisy
+    "haario-for-ever",  # for ever
+    "reprojected-gad-mala",  # moves chains
+    *PLANS,
+    *ON_HOST,
+)
+"""one of each capability, for laws of the driver; all others have the marker"""
 
 
 def entry(name):
@@ -219,11 +255,15 @@ def _made(precision):
     return samplers() | unadjusted() | plans() | on_host()
 
 
-def every(*groups, marked=()):
-    """A law's parameters: every name in both precisions, in the checks but for those that are `marked`."""
+def every(*groups, marked=(), only=None):
+    """A law's parameters: every name in both precisions.
+
+    The checks run those in `only`, or all, less those that are `marked`; the others have the marker.
+    """
     names = [name for group in groups for name in group]
-    double = lambda name: pytest.mark.long if name in marked else ()
-    single = lambda name: () if name in IN_FLOAT32 else pytest.mark.long
+    quick = set(names if only is None else only) - set(marked)
+    double = lambda name: () if name in quick else pytest.mark.long
+    single = lambda name: () if name in quick & set(IN_FLOAT32) else pytest.mark.long
     return pytest.mark.parametrize(
         ("name", "precision"),
         [pytest.param(name, "float64", id=name, marks=double(name)) for name in names]

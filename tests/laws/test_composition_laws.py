@@ -13,7 +13,7 @@ import gadabout as gad
 from gadabout.adaptations import OfPart, Together, WindowedFactor
 from gadabout.sampler import Learned, theta_by_name
 from tests.laws import law_target
-from tests.laws.registry import SAMPLERS, VARIANTS, entry, every
+from tests.laws.registry import ADAPTATIONS, SAMPLERS, VARIANTS, entry, every
 
 PARTS = [name for name, sampler in SAMPLERS.items() if sampler.state_is_point and name != "gibbs"]
 CHAINS = 3
@@ -85,7 +85,7 @@ def learns_as_alone(name, composed, keys, inner, within, precision):
             np.testing.assert_allclose(theta[f"{within}{leaf}"], values, **theta_near)
 
 
-@every(PARTS, marked=VARIANTS)
+@every(PARTS, only=ADAPTATIONS)
 def test_inside_a_block_inside_a_cycle_it_learns_what_it_learns_alone(name, precision):
     """To rounding, over 40 iterations of warm-up with the ends of its windows, and 20 of draws; fewer in float32."""
     keys, inner = keys_of(precision)

@@ -19,7 +19,7 @@ from gadabout.driver import loop
 from gadabout.driver.loop import CHAINS
 from gadabout.sampler import theta_by_name
 from tests.laws import law_target, test_driver_laws
-from tests.laws.registry import ON_HOST, SAMPLERS, UNADJUSTED, VARIANTS, entry, every
+from tests.laws.registry import ADAPTATIONS, ON_HOST, SAMPLERS, UNADJUSTED, entry, every
 from tests.laws.test_driver_laws import FIELDS, begin, curved
 
 TO_ROUNDING = {"float64": {"rtol": 1e-10, "atol": 1e-10}, "float32": {"rtol": 1e-3, "atol": 1e-4}}
@@ -76,7 +76,7 @@ def calls(adaptation):
     return 1 + calls(adaptation.rule) if isinstance(adaptation, WindowedFactor) else 1
 
 
-@every(SAMPLERS, UNADJUSTED, marked=VARIANTS)
+@every(SAMPLERS, UNADJUSTED, only=ADAPTATIONS)
 def test_four_devices_make_the_chains_of_one(name, precision, mesh):
     """Over the first 50 iterations, learning, to 1e-10, and 30 in float32, to 1e-3: later a decision may flip.
 

@@ -11,10 +11,12 @@ from gadabout.adaptations import NoAdaptation
 from gadabout.driver import loop
 from gadabout.schedule import Handover
 from tests.laws import law_target
-from tests.laws.registry import SAMPLERS, UNADJUSTED, VARIANTS, StudentWalk, entry, every
+from tests.laws.registry import ADAPTATIONS, CAPABILITIES, SAMPLERS, UNADJUSTED, VARIANTS, StudentWalk, entry, every
 
 every_sampler = every(SAMPLERS, UNADJUSTED, marked=VARIANTS)
-every_exact_sampler = every(SAMPLERS)
+every_adaptation = every(SAMPLERS, UNADJUSTED, only=ADAPTATIONS)
+every_capability = every(SAMPLERS, UNADJUSTED, only=CAPABILITIES)
+every_exact_sampler = every(SAMPLERS, marked=VARIANTS)
 FIELDS = ("accepted", "lp", loop.POSITION)
 TO_ROUNDING = {"float64": {"rtol": 1e-9}, "float32": {"rtol": 1e-3, "atol": 1e-4}}
 
@@ -91,7 +93,7 @@ def test_states_that_are_not_renewed_are_found():
     assert not all(np.allclose(kept, renewed, rtol=1e-3) for kept, renewed in pairs)
 
 
-@every_sampler
+@every_adaptation
 def test_pooled_with_one_chain_is_unpooled(name):
     sampler = entry(name)
     runs = [advance(sampler, *begin(sampler, chains=1, pooled=pooled), 200) for pooled in (True, False)]
@@ -99,7 +101,7 @@ def test_pooled_with_one_chain_is_unpooled(name):
     assert same_bits(runs[0][0].pools, runs[1][0].pools)
 
 
-@every_sampler
+@every_adaptation
 def test_a_chain_alone_learns_what_it_learns_beside_others(name, precision):
     """Adaptation per chain: another chain's presence changes rounding only, which grows from iteration to iteration."""
     sampler, iterations = entry(name), 30 if precision == "float64" else 20
@@ -140,7 +142,7 @@ def trace_where_keys_are_watched(sampler):
     """Traces a step, and a chunk of iterations, where JAX looks for keys that are used twice; nothing is compiled."""
     target, run = begin(sampler)
     with jax.debug_key_reuse(True):
-        state = sampler.init(target, jnp.zeros((2, 3)))
+        state = jax.eval_shape(lambda x: sampler.init(target, x), jnp.zeros((2, 3)))
         jax.eval_shape(jax.jit(lambda key, state: sampler.step(key, state, target)), jax.random.key(1), state)
         eqx.filter_eval_shape(lambda run: loop.advance(sampler, target, run, 2, 1, True, FIELDS), run)
 
@@ -168,7 +170,7 @@ def test_thinning_keeps_every_third(name):
     assert same_bits({k: v[2::3] for k, v in every.items()}, thinned)
 
 
-@every_sampler
+@every_capability
 def test_step_jits_vmaps_and_scans(name, precision):
     """The user's own loop: a scan of `step` under jit makes the same moves as the driver, to rounding."""
     sampler = entry(name)

@@ -12,7 +12,7 @@ import pytest
 import gadabout as gad
 from gadabout.driver import runner
 from tests.laws import law_target
-from tests.laws.registry import ON_HOST, PLANS, SAMPLERS, UNADJUSTED, VARIANTS, entry, every
+from tests.laws.registry import CAPABILITIES, ON_HOST, PLANS, SAMPLERS, UNADJUSTED, entry, every
 
 THREEFRY = jax.extend.random.threefry_prng_impl
 NEW_KEY = jax.random.key
@@ -67,7 +67,7 @@ def check(watch, fewest):
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")  # so short a run is told of much
-@every(SAMPLERS, UNADJUSTED, PLANS, ON_HOST, marked=VARIANTS)
+@every(SAMPLERS, UNADJUSTED, PLANS, ON_HOST, only=CAPABILITIES)
 def test_no_key_is_used_twice_in_a_run(name, precision, monkeypatch):
     """Starts, moves and predictions of a run: all draws come from keys of their own."""
     moves = 0 if name in ON_HOST else CHAINS * (WARMUP + DRAWS)

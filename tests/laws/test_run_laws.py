@@ -29,7 +29,7 @@ from gadabout.layout import layout_of
 from gadabout.schedule import Draw, Learn, plan_of
 from gadabout.starts import Starts
 from tests.laws import law_target
-from tests.laws.registry import ON_HOST, PLANS, SAMPLERS, UNADJUSTED, VARIANTS, entry, every
+from tests.laws.registry import CAPABILITIES, ON_HOST, PLANS, SAMPLERS, UNADJUSTED, entry, every
 
 WARMUP, DRAWS, CHAINS = 40, 41, 2
 
@@ -140,7 +140,7 @@ def pieces(monkeypatch):
     return seen
 
 
-@every(SAMPLERS, UNADJUSTED, PLANS, ON_HOST, marked=VARIANTS)
+@every(SAMPLERS, UNADJUSTED, PLANS, ON_HOST, only=CAPABILITIES)
 def test_a_run_goes_on_from_any_stop_to_the_same_bits(name, pieces, compilations):
     """Every fourth checkpoint, mid-warm-up, at the ends of windows and among the draws; and two interruptions.
 
