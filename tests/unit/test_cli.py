@@ -115,7 +115,7 @@ def test_list_tells_every_setting_its_default_and_its_meaning(name):
 
 def test_list_of_one_sampler_and_one_target():
     shown = run("list", "GAD_mala").stdout
-    assert "  factor: one of dense, diagonal; dense by default\n      " in shown
+    assert "  factor: one of dense, diagonal, low-rank; dense by default\n      " in shown
     assert "  optimiser: an object, in Python only\n      an optax transformation" in shown
     assert run("list", "neal").stdout == f"neal: {available()['neal']}\n"
 

@@ -6,9 +6,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+import gadabout as gad
 from gadabout.adaptations import GeometricMean, Pool, RegularisedCovariance
 from gadabout.adaptations.estimators import Moments
-from gadabout.factors import Diagonal, LowRank, Scaled
+from gadabout.factors import Cholesky, Diagonal, LowRank, Scaled
+from gadabout.sampler import Learned
 
 N, R = 7, 2
 _keys = jax.random.split(jax.random.key(0), 4)
@@ -156,3 +158,41 @@ def test_what_draws_did_not_explore_stays_as_it_was():
 
 def test_a_diagonal_factor_is_fitted_to_variances():
     np.testing.assert_allclose(Diagonal(jnp.ones(2)).fitted(jnp.asarray([4.0, 0.0])).scale, [2.0, 1.0])
+
+
+@pytest.mark.parametrize("recipe", [gad.gad_mala, gad.gad_rwm])
+def test_a_recipe_with_a_low_rank_factor_starts_round_and_learns_directions(recipe):
+    sampler, n = recipe(factor="low-rank"), 12
+    factor = sampler.kernel(n).proposal.factor
+    assert isinstance(factor, LowRank)
+    np.testing.assert_allclose(factor.dense(), 0.1 / np.sqrt(n) * np.eye(n), atol=1e-12)
+    target = gad.Target(lambda x: -0.5 * (x @ x + 5 * (x.sum() ** 2)))
+    state = sampler.init(target, jnp.zeros((4, n)))
+    state, _ = jax.lax.scan(lambda s, k: sampler.step(k, s, target), state, jax.random.split(jax.random.key(1), 50))
+    assert np.abs(state.kernel.proposal.factor.right).max() > 1e-4  # V has left 0
+
+
+def test_a_warm_start_fits_a_low_rank_factor_to_the_covariance_of_the_draws():
+    """Five strong directions are fitted whole; θ of a run with the same sampler is taken as it is."""
+    n = 9
+    Q = np.linalg.qr(np.random.default_rng(4).normal(size=(n, n)))[0]
+    covariance = Q @ np.diag([30.0, 20.0, 10.0, 0.1, 0.05, 1, 1, 1, 1]) @ Q.T
+    known = Cholesky(jnp.asarray(np.linalg.cholesky(covariance)))
+    factor = gad.gad_mala(factor="low-rank").kernel(n, Learned(jnp.zeros(n), known)).proposal.factor
+    L = np.sqrt(n) * np.asarray(factor.dense())
+    shape = np.linalg.solve(np.linalg.cholesky(covariance), L)
+    assert (np.abs(np.linalg.svd(shape, compute_uv=False) - 1) < 1e-9).sum() == 5
+
+    own = {"proposal.factor.scale": jnp.ones(n), "proposal.factor.left": jnp.ones((n, 5))}
+    again = gad.gad_mala(factor="low-rank").kernel(n, Learned(jnp.zeros(n), known, own)).proposal.factor
+    np.testing.assert_array_equal(again.left, 1)
+    np.testing.assert_array_equal(again.scale, 1)
+
+
+def test_of_many_coordinates_known_one_by_one_nothing_of_size_n_squared_is_made():
+    n = 200_000
+    factor = (
+        gad.gad_mala(factor="low-rank").kernel(n, Learned(jnp.zeros(n), Diagonal(jnp.full(n, 3.0)))).proposal.factor
+    )
+    np.testing.assert_allclose(factor.scale, 3 / np.sqrt(n))
+    np.testing.assert_array_equal(factor.right, 0)

@@ -11,7 +11,7 @@ import optax
 import pytest
 
 import gadabout as gad
-from gadabout.adaptations import AbstractAdaptation, extent
+from gadabout.adaptations import AbstractAdaptation, Cemetery, extent
 from tests.laws import law_target
 
 TARGET = gad.Target(law_target.log_density)
@@ -171,42 +171,19 @@ def test_a_schedule_that_goes_on_needs_diminishing_gains_inside():
     assert not gad.reprojected(gad.gad_mala(gain=None)).adaptation.diminishing
 
 
-class Cemetery(AbstractAdaptation):
-    """The basic sampler: where θ leaves Θ = {extent ≤ bound} it becomes θ_c, and the chain stops for ever."""
-
-    wrapped: AbstractAdaptation
-    bound: float = eqx.field(static=True)
-
-    def init(self, kernel, states):
-        return self.wrapped.init(kernel, states), jnp.asarray(False), states
-
-    def observe(self, memory, kernel, transition):
-        evidence, trace = self.wrapped.observe(memory[0], kernel, transition)
-        return evidence, trace | {"dead": memory[1]}
-
-    def pool(self, memory, kernel, evidence, chains):
-        return self.wrapped.pool(memory[0], kernel, evidence, chains)
-
-    def update(self, memory, kernel, states, pooled):
-        inner, dead, grave = memory
-        new_kernel, new_inner, _ = self.wrapped.update(inner, kernel, states, pooled)
-        choose = lambda a, b: jnp.where(dead, a, b)
-        kernel, inner, states = jax.tree.map(choose, (kernel, inner, grave), (new_kernel, new_inner, states))
-        return kernel, (inner, dead | ~(extent(kernel, inner) <= self.bound), states), states
-
-
 def test_the_basic_sampler_is_stuck_in_its_cemetery_and_the_reprojected_one_is_not():
     """From a start 100 standard deviations out: the mean of θ leaves |μ| ≤ 60, or Γ becomes as wide."""
     target, start = gad.Target(lambda x: -0.5 * x @ x), jnp.full((2, 3), 57.0)
     inner = gad.haario(gain=gad.adaptations.PowerGain(1.0, 1.0, 1.0))
     basic = dataclasses.replace(inner, adaptation=Cemetery(inner.adaptation, 57.1))
     run, records = states(basic, 400, start, target)
-    dead = np.array([record["dead"][0] for record in records])
+    dead = ~np.array([record["alive"][0] for record in records])
     assert dead.any()
     assert not dead[0]
     grave = np.flatnonzero(dead)[0]
     for state in run[grave:]:
         np.testing.assert_array_equal(state.position, run[grave].position)
+        assert eqx.tree_equal(state.kernel, run[grave].kernel)
     assert np.linalg.norm(run[-1].position, axis=1).min() > 10
     run, records = states(
         gad.reprojected(inner, bound=57.1, growth=1.2, reset=gad.adaptations.stay_within(200.0)), 400, start, target

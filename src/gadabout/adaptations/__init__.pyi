@@ -1,5 +1,6 @@
 from .acceptance import AcceptanceRate, ProportionalControl
 from .base import AbstractAdaptation
+from .cemetery import Cemetery
 from .dual_averaging import DualAveraging
 from .estimators import AbstractEstimator, GeometricMean, RegularisedCovariance
 from .fisher import InverseFisher
@@ -24,6 +25,7 @@ __all__ = [
     "AbstractGradient",
     "AbstractObjective",
     "AcceptanceRate",
+    "Cemetery",
     "CholeskyMoments",
     "DualAveraging",
     "ForEver",

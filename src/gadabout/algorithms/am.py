@@ -9,7 +9,6 @@ from jax.tree_util import Partial
 from gadabout.adaptations import AcceptanceRate, CholeskyMoments, Together
 from gadabout.algorithms.recipe import recipe
 from gadabout.algorithms.settings import (
-    FactorKind,
     for_ever,
     initial_factor,
     optional_positive,
@@ -17,7 +16,7 @@ from gadabout.algorithms.settings import (
     proposal_scale,
 )
 from gadabout.checks import check_one_of
-from gadabout.factors import Scaled
+from gadabout.factors import FactorKind, Scaled
 from gadabout.kernels import Metropolis
 from gadabout.proposals import RandomWalk
 from gadabout.sampler import Sampler

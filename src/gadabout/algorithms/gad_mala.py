@@ -23,8 +23,8 @@ from gadabout.adaptations import Gain, Optimiser
 from gadabout.algorithms.recipe import recipe
 from gadabout.algorithms.settings import (
     FADING,
-    FactorKind,
     Form,
+    LearnedKind,
     for_ever,
     initial_factor,
     optional_positive,
@@ -39,7 +39,7 @@ from gadabout.sampler import Sampler
 @recipe
 def gad_mala(
     variant: Literal["fast", "exact"] = "fast",
-    factor: FactorKind = "dense",
+    factor: LearnedKind = "dense",
     *,
     target_acceptance: float = 0.55,
     form: Form = "hardened",
@@ -50,12 +50,13 @@ def gad_mala(
     adapt_for_ever: bool = False,
     optimiser: Optimiser | None = None,
 ) -> Sampler:
-    """Gradient-based adaptive MALA, fast (gadMALAf) or exact (gadMALAe), with a dense or a diagonal factor.
+    """Gradient-based adaptive MALA, fast (gadMALAf) or exact (gadMALAe), with a dense, diagonal or low-rank factor.
 
     Args:
         variant: "fast" holds ∇ log π(y) constant in L: one gradient evaluation and four O(n²) products an iteration
             while adapting, two products afterwards. "exact" adds one Hessian-vector product while adapting.
-        factor: "dense" learns a Cholesky factor, "diagonal" standard deviations.
+        factor: "dense" learns a Cholesky factor, "diagonal" standard deviations, "low-rank" standard deviations and
+            correlations along five directions, with products linear in n (`LowRank`).
         target_acceptance: α*, the average acceptance rate that β is steered to, in (0, 1).
         form: "paper" is the paper's Algorithm 1 to the letter (`SpeedMeasure` lists what differs): θ in units of x with
             a diagonal of at least 1e-3, β without a cap, gradients not clipped, rates constant. "hardened" learns θ in
@@ -72,7 +73,7 @@ def gad_mala(
         ValueError: if a setting is out of range.
     """
     exact = check_one_of("variant", variant, ("fast", "exact")) == "exact"
-    check_one_of("factor", factor, ("dense", "diagonal"))
+    check_one_of("factor", factor, ("dense", "diagonal", "low-rank"))
     adaptation = speed_measure(
         optimiser,
         learning_rate,

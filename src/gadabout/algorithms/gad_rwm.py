@@ -11,8 +11,8 @@ from gadabout.adaptations import Gain, Optimiser
 from gadabout.algorithms.recipe import recipe
 from gadabout.algorithms.settings import (
     FADING,
-    FactorKind,
     Form,
+    LearnedKind,
     for_ever,
     initial_factor,
     optional_positive,
@@ -26,7 +26,7 @@ from gadabout.sampler import Sampler
 
 @recipe
 def gad_rwm(
-    factor: FactorKind = "dense",
+    factor: LearnedKind = "dense",
     *,
     target_acceptance: float = 0.25,
     form: Form = "hardened",
@@ -37,10 +37,11 @@ def gad_rwm(
     adapt_for_ever: bool = False,
     optimiser: Optimiser | None = None,
 ) -> Sampler:
-    """Gradient-based adaptive random walk Metropolis (gadRWM) with a dense or a diagonal factor.
+    """Gradient-based adaptive random walk Metropolis (gadRWM) with a dense, diagonal or low-rank factor.
 
     Args:
-        factor: "dense" learns a Cholesky factor, "diagonal" standard deviations.
+        factor: "dense" learns a Cholesky factor, "diagonal" standard deviations, "low-rank" standard deviations and
+            correlations along five directions, with products linear in n (`LowRank`).
         target_acceptance: α*, the average acceptance rate that β is steered to, in (0, 1).
         form: "paper" is the paper's Algorithm 1 to the letter (`SpeedMeasure` lists what differs): θ in units of x with
             a diagonal of at least 1e-3, β without a cap, gradients not clipped, rates constant. "hardened" learns θ in
@@ -56,7 +57,7 @@ def gad_rwm(
     Raises:
         ValueError: if a setting is out of range.
     """
-    check_one_of("factor", factor, ("dense", "diagonal"))
+    check_one_of("factor", factor, ("dense", "diagonal", "low-rank"))
     adaptation = speed_measure(
         optimiser,
         learning_rate,

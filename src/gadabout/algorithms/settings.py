@@ -30,11 +30,14 @@ from gadabout.checks import (
     check_truth,
     shown,
 )
-from gadabout.factors import AbstractFactor, Cholesky, Diagonal, FactorKind, Scaled, isotropic, of_kind
+from gadabout.factors import AbstractFactor, Diagonal, Scaled, isotropic, of_kind
+from gadabout.factors.kinds import low_rank
 from gadabout.proposals import AbstractDistribution
 from gadabout.sampler import Learned, Sampler, known_factor
 
 Form = Literal["hardened", "paper"]
+LearnedKind = Literal["dense", "diagonal", "low-rank"]
+"""of the factor that Algorithm 1 learns"""
 
 PAPER: dict[str, Any] = {"form": "paper"}
 """Algorithm 1 as the paper ran it: L in units of x, no ceiling on β, nothing clipped, constant rates."""
@@ -128,16 +131,19 @@ def known_gaussian(n: int, learned: Learned | None) -> tuple[Float[Array, " n"],
 
 
 def initial_factor(
-    n: int, kind: FactorKind, scale: Float[Array, ""] | None, learned: Learned | None
-) -> Cholesky | Diagonal:
+    n: int, kind: LearnedKind, scale: Float[Array, ""] | None, learned: Learned | None
+) -> AbstractFactor:
     """L = scale · I, of the scale that the paper starts at, 0.1/√n, if it is None.
 
     Where the covariance of the target is known, scale · L of that covariance, of the scale 1/√n if it is None.
     """
     known = known_factor(learned)
     if known is None:
-        return isotropic(n, jnp.asarray(0.1 / math.sqrt(n), dtype=float) if scale is None else scale, kind)
+        scale = jnp.asarray(0.1 / math.sqrt(n), dtype=float) if scale is None else scale
+        return low_rank(n, scale) if kind == "low-rank" else isotropic(n, scale, kind)
     scale = jnp.asarray(1 / math.sqrt(n), dtype=float) if scale is None else scale
+    if kind == "low-rank":
+        return low_rank(n, scale, known)
     return jax.tree.map(lambda leaf: scale * leaf, of_kind(kind, known))
 
 

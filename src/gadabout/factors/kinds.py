@@ -3,11 +3,13 @@
 from collections.abc import Sequence
 from typing import Any, Literal
 
+import jax
 import jax.numpy as jnp
 
 from gadabout.factors.base import AbstractFactor
 from gadabout.factors.cholesky import Cholesky
 from gadabout.factors.diagonal import Diagonal
+from gadabout.factors.low_rank import LowRank
 
 FactorKind = Literal["dense", "diagonal"]
 FactorChoice = Literal["auto", "dense", "diagonal"]
@@ -15,6 +17,9 @@ FactorChoice = Literal["auto", "dense", "diagonal"]
 
 MANY = 300
 """coordinates above which correlations are not learned unless they are asked for"""
+
+COLUMNS = 5
+"""of a low-rank factor"""
 
 
 def kind_for(choice: FactorChoice, n: int, known: AbstractFactor | None = None) -> FactorKind:
@@ -35,6 +40,21 @@ def of_kind(kind: FactorKind, factor: AbstractFactor) -> Cholesky | Diagonal:
         return Diagonal(factor.deviations())
     L = factor.dense()
     return isotropic(factor.dim, 1.0, "dense").fitted(L @ L.T)
+
+
+def low_rank(n: int, scale: Any, known: AbstractFactor | None = None) -> LowRank:
+    """L = scale · I of size n, as a `LowRank` factor of five columns; scale · L of the known factor where there is one.
+
+    U of scale · I is random: V, which is zero, has no gradient where U is zero too. A known factor with correlations is
+    fitted from its dense covariance, once, in O(n³).
+    """
+    columns = min(COLUMNS, n)
+    left = jax.random.normal(jax.random.key(0), (n, columns)) / n**0.5
+    factor = LowRank(jnp.ones(n) if known is None else known.deviations(), left, jnp.zeros_like(left))
+    if known is not None and not isinstance(known, Diagonal):
+        L = known.dense()
+        factor = factor.fitted(L @ L.T)
+    return LowRank(scale * factor.scale, factor.left, factor.right)
 
 
 def marginal(factor: AbstractFactor, indices: Sequence[int]) -> Cholesky | Diagonal:
