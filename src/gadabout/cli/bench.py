@@ -215,6 +215,7 @@ for command in (
     bench_samplers.bias,
     bench_sets.call,
     costs,
+    bench_sets.gallery,
     growth,
     bench_samplers.held_out,
     minibatch,

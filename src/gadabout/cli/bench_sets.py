@@ -57,6 +57,40 @@ def call(
     print(f"the quickest other over the default, geometric mean {mean:.2f}; slower on: {', '.join(slower) or 'none'}")
 
 
+def gallery(
+    names: Annotated[list[str] | None, typer.Argument(metavar="[PAGE]…", help="Pages, by name; all if none.")] = None,
+    folder: Annotated[Path, typer.Option(metavar="DIR", help="Where the pages are.")] = Path("docs/gallery"),
+    seeds: Seeds = "1,",
+    json_file: RowsFile = None,
+) -> None:
+    """The models of the documentation's gallery: seconds of the default beside NumPyro's NUTS, compilation counted.
+
+    Rules are those of `bench call`. The first seconds are of 1,000 draws of each chain, the second those to q = 1,000.
+    """
+    check_rows(json_file)
+    numbers = seeds_of(seeds)
+    from gadabout.lab.peers.gallery import LIMIT, compare, pages
+
+    rows = []
+    with measuring():
+        chosen = pages(folder, names or ())
+    for page in chosen:
+        with measuring(f"processes on {page.stem}"):
+            rows += compare(page, numbers, json_file)
+    seconds = lambda row, key: f"> {LIMIT:.0f}" if row[key] >= LIMIT else f"{row[key]:.1f}"
+    columns = [
+        *((key, lambda row, key=key: str(row.get(key, ""))) for key in ("target", "n", "peer")),
+        ("call", lambda row: seconds(row, "seconds")),
+        ("q", "{q:,.0f}"),
+        ("R-hat", lambda row: f"{row['rhat']:.3f}" if "rhat" in row else ""),
+        ("to 1,000", lambda row: seconds(row, "wanted")),
+        ("good runs", lambda row: f"{row['good']} of {len(row['runs'])}"),
+        ("apart", lambda row: "" if row["apart"] is None else f"{row['apart']:.1f}"),
+        ("findings", lambda row: ", ".join(row.get("findings", ()))),
+    ]
+    show_table("Seconds of a call of 1,000 draws a chain, and to q = 1,000", columns, rows)
+
+
 def regret(
     targets: Annotated[
         list[str] | None,

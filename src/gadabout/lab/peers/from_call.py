@@ -39,14 +39,14 @@ MOST_SECONDS = 60.0
 GIVEN_UP = {"seconds": MOST_SECONDS, "q": 0.0, "good": False}
 
 
-def process(known: Mapping[str, Any]) -> dict[str, Any]:
-    """What the process of a run says; raises RuntimeError where it fails."""
+def process(known: Mapping[str, Any], module: str = __name__, limit: float = MOST_SECONDS) -> dict[str, Any]:
+    """What the process of a run, by a module's `main`, says within so many seconds; RuntimeError where it fails."""
     environment = os.environ | {"JAX_ENABLE_X64": "1", "JAX_ENABLE_COMPILATION_CACHE": "false"}
-    command = [sys.executable, "-W", "ignore", "-m", __name__, json.dumps(known)]
+    command = [sys.executable, "-W", "ignore", "-m", module, json.dumps(known)]
     try:
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=MOST_SECONDS)
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=limit)
     except subprocess.TimeoutExpired:
-        return GIVEN_UP
+        return GIVEN_UP | {"seconds": limit}
     if done.returncode:
         said = done.stderr.strip().splitlines() or ["it said nothing"]
         raise RuntimeError(f"{known['peer']} on {known['target']} failed in a process of its own: {said[-1]}")
@@ -88,9 +88,9 @@ def compare(
     return rows
 
 
-def to_wanted(run: Mapping[str, Any]) -> float:
-    """Seconds of a run to q = 1,000, as if q grew with them where it falls short."""
-    return min(run["seconds"] * max(1.0, WANTED / max(run["q"], 1.0)), MOST_SECONDS)
+def to_wanted(run: Mapping[str, Any], limit: float = MOST_SECONDS) -> float:
+    """Seconds of a run to q = 1,000, as if q grew with them where it falls short, and no more than a limit."""
+    return min(run["seconds"] * max(1.0, WANTED / max(run["q"], 1.0)), limit)
 
 
 def ratios(rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:

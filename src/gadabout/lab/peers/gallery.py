@@ -1,0 +1,134 @@
+"""Seconds of the gallery's models: the default as its pages call it, beside NumPyro's NUTS with its defaults.
+
+The first cell of a page makes `model`. Each run is a process of its own, which runs that cell; the clock starts then,
+and stops where the result is there. The rules are those of `from_call`: a first run of `FIRST` draws of each chain, and
+from its q the draws that reach q = 1,000; processes are given up after `LIMIT` seconds. q is the smallest ESS of one of
+the user's variables or its square.
+"""
+
+import json
+import re
+import sys
+import time
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import jax
+import numpy as np
+from jaxtyping import Array, Key, PyTree
+
+from gadabout.api import sample
+from gadabout.lab.peers import OURS
+from gadabout.lab.peers.from_call import FIRST, GIVEN_UP, TUNING_SEED, process, to_wanted
+from gadabout.lab.peers.peer_cold import WANTED, enough
+from gadabout.lab.peers.peer_samplers import PEERS
+from gadabout.lab.peers.peers import failed
+from gadabout.lab.peers.samplers import quality
+from gadabout.lab.peers.truth import differences, of_chains
+from gadabout.lab.rows import Rows
+from gadabout.model import AbstractModel
+
+THEIRS = "numpyro"
+LIMIT = 300.0
+"""seconds of a process"""
+CELL = re.compile(r"^```\{code-cell\}[^\n]*\n(.*?)^```", re.DOTALL | re.MULTILINE)
+
+
+def cells(page: Path) -> list[str]:
+    """The code of a page's cells."""
+    return CELL.findall(page.read_text(encoding="utf-8"))
+
+
+def pages(folder: Path, names: Sequence[str] = ()) -> list[Path]:
+    """The pages of a folder that have cells, or those of the names given; raises ValueError where there are none."""
+    found = {page.stem: page for page in sorted(folder.glob("*.md")) if cells(page)}
+    missing = [name for name in names if name not in found]
+    if missing or not found:
+        name = missing[0] if missing else "with cells"
+        raise ValueError(f"{folder} has no page {name}; there are: {', '.join(found) or 'none'}; see --folder")
+    return [found[name] for name in names or found]
+
+
+def model_of(page: Path) -> AbstractModel:
+    """The `model` that the first cell of a page makes; raises ValueError where it makes none."""
+    namespace: dict[str, Any] = {"__name__": page.stem}
+    exec(compile(cells(page)[0], page.name, "exec"), namespace)
+    if not isinstance(namespace.get("model"), AbstractModel):
+        raise ValueError(f"the first cell of {page} must make `model`, one of gadabout's")
+    return namespace["model"]
+
+
+def compare(
+    page: Path,
+    seeds: Sequence[int],
+    file: Path | None = None,
+    run: Callable[[Mapping[str, Any]], Mapping[str, Any]] | None = None,
+) -> list[dict[str, Any]]:
+    """A row for the default and one for NumPyro: seconds of the first run and to q = 1,000, medians, and how good.
+
+    `apart` is the largest difference of the two first runs in a mean or a variance, in combined standard errors; None
+    where one was given up. Runs that `file` holds are not made again. Raises RuntimeError where a process fails.
+    """
+    stored, rows, run = Rows(file), [], run or (lambda known: process(known, __name__, LIMIT))
+    made_once = lambda known: stored.row({**known, "start": "call"}, lambda: run(known))
+    for peer in (OURS, THEIRS):
+        known = {"target": page.stem, "page": str(page), "peer": peer, "chains": PEERS[peer].usual}
+        first = made_once(known | {"draws": FIRST, "seed": TUNING_SEED})
+        draws = enough(first)
+        lost = GIVEN_UP | {"seconds": LIMIT}
+        runs = [lost if draws is None else made_once(known | {"draws": draws, "seed": seed}) for seed in seeds]
+        wanted = median(to_wanted(each, LIMIT) for each in runs)
+        rows.append(first | {"wanted": wanted, "good": sum(each["good"] for each in runs), "runs": runs})
+    apart = _apart(*(row.get("figures") for row in rows))
+    return [row | {"apart": apart} for row in rows]
+
+
+def _apart(ours: Mapping[str, Any] | None, theirs: Mapping[str, Any] | None) -> float | None:
+    if ours is None or theirs is None:
+        return None
+    arrays = ({key: np.array(values) for key, values in each.items()} for each in (ours, theirs))
+    return float(differences(*arrays, keys=("mean", "variance")).max())
+
+
+def main(known: dict[str, Any]) -> None:
+    """What a process does: the draws, and a line of JSON with their seconds, their q and what they say."""
+    warnings.simplefilter("ignore")  # what a run warns of is in its row
+    model, asked = model_of(Path(known["page"])), (known["chains"], known["draws"])
+    assert model.layout is not None
+    if known["peer"] == THEIRS and not model.starts_itself:
+        model.start = partial(_uniform, model)
+    theirs = PEERS[known["peer"]].prepare(model, *asked)  # imports the program
+    began, findings = time.perf_counter(), []
+    if known["peer"] == OURS:
+        tree = sample(model, num_draws=known["draws"], seed=known["seed"], progress=False)
+        seconds, findings = time.perf_counter() - began, sorted({each["kind"] for each in tree.attrs["findings"]})
+        by_name: dict[str, Any] = {name: tree["posterior"][name].values for name in model.layout.names}
+    else:
+        drawn, _ = theirs(known["seed"])
+        seconds = time.perf_counter() - began
+        by_name = model.constrain(drawn)
+    x = np.concatenate([np.reshape(values, (*asked, -1)) for values in by_name.values()], -1)
+    print(json.dumps({"seconds": seconds, "n": x.shape[-1], "findings": findings} | _judged(x)))
+
+
+def _uniform(model: AbstractModel, key: Key[Array, ""]) -> PyTree:
+    """A position that is uniform on (−2, 2) in free coordinates, where NumPyro starts."""
+    assert model.layout is not None
+    return model.layout.unravel(jax.random.uniform(key, (model.layout.dim,), minval=-2, maxval=2))
+
+
+def _judged(x: np.ndarray) -> dict[str, Any]:
+    """q, R-hat, whether draws (chain, draw, n) may be used by these, and means and variances with their errors."""
+    q, rhat_max = quality(x)
+    q = float(np.nan_to_num(q))
+    good = q >= WANTED / 2 and not failed({"q": q, "rhat_max": rhat_max, "right": None}, len(x))
+    figures = {key: values.tolist() for key, values in of_chains(x, quantiles=False).items()}
+    return {"q": q, "rhat": rhat_max, "good": good, "figures": figures}
+
+
+if __name__ == "__main__":
+    main(json.loads(sys.argv[1]))
