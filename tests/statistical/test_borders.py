@@ -1,8 +1,9 @@
 """The default where log π is −∞ beyond a border: an exponential, without `transforms=`, beside two normals.
 
 Each run is within 4.5 MCSE of the means of x₁ and x₁², a false alarm in 70,000 runs, or is flagged by its R-hat; all
-say "border". At least half are right, with errors above 45 % found, most often above 10 %. Chains that began far out
-froze in all runs before a gradient that does not vary counted by its square.
+say "border". At least half are right (of two runs in the checks, of two more under the marker), with errors above 45 %
+found, most often above 10 %. Chains that began far out froze in all runs before a gradient that does not vary counted
+by its square.
 """
 
 import arviz_stats
@@ -18,9 +19,10 @@ def log_density(x):
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
-def test_an_exponential_up_to_its_border():
+@pytest.mark.parametrize("seeds", [(0, 1), pytest.param((2, 3), marks=pytest.mark.long)])
+def test_an_exponential_up_to_its_border(seeds):
     right = 0
-    for seed in range(4):
+    for seed in seeds:
         tree = gad.sample(log_density, jnp.array([1.0, 0.0, 0.0]), seed=seed, progress=False)
         kinds = {each["kind"] for each in tree.attrs["findings"]}
         assert "border" in kinds
@@ -32,4 +34,4 @@ def test_an_exponential_up_to_its_border():
             assert abs(values.mean() - expected) < 4.5 * error
             assert error < 0.1 * expected
         right += 1
-    assert right >= 2
+    assert right >= 1
