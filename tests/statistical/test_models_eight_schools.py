@@ -127,7 +127,7 @@ generated quantities { vector[J] log_lik_y; for (j in 1:J) log_lik_y[j] = normal
 
 @pytest.mark.long
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning")
-@pytest.mark.parametrize("library", ["bridgestan", "pystan"])
+@pytest.mark.parametrize("library", ["stanli", "bridgestan", "pystan"])
 def test_the_stan_program_has_the_same_posterior(library):
     """Skipped where a library is not there, cannot compile, or was made for another Python (see its message)."""
     data = {"J": 8, "y": EFFECTS, "sigma": ERRORS}

@@ -191,18 +191,6 @@ def test_a_program_starts_where_it_is_told(toy):
     assert toy.target.log_density(jnp.full(9, 501.0)) == -jnp.inf
 
 
-def test_without_stan_one_is_told_what_to_install(monkeypatch):
-    modules = __import__("sys").modules
-    monkeypatch.setitem(modules, "bridgestan", None)
-    monkeypatch.setitem(modules, "httpstan", None)
-    with pytest.raises(
-        ImportError, match=r"needs BridgeStan, or PyStan.*pip install 'gadabout\[stan\]', or pip install"
-    ):
-        gad.models.stan("parameters { real x; } model { x ~ normal(0, 1); }")
-    with pytest.raises(ImportError, match="library = 'pystan' is not installed"):
-        gad.models.stan("parameters { real x; }", library="pystan")
-
-
 @pytest.mark.parametrize(
     ("arguments", "error", "message"),
     [

@@ -10,6 +10,7 @@ from arviz_stats.base.array import array_stats
 from scipy import special
 
 import gadabout as gad
+from tests.refusals import refused
 
 pm = pytest.importorskip("pymc")
 
@@ -141,6 +142,40 @@ def test_a_posterior_of_angles_is_pymcs():
     for name, function in (("a", np.cos), ("a", np.sin), ("b", np.asarray)):
         (one, e), (two, f) = (mean_and_error(function(each["posterior"][name].values)) for each in (tree, theirs))
         assert abs(one - two) < 4 * np.hypot(e, f)
+
+
+def poisson():
+    pm.Poisson("y", pm.Exponential("rate", 1), observed=[1, -2])
+
+
+def bernoulli():
+    pm.Bernoulli("y", logit_p=pm.Normal("b"), observed=[0, 1, 2])
+
+
+def uniform():
+    pm.Uniform("y", 0, pm.HalfNormal("width"), observed=[0.1, -2.0])
+
+
+def missing_covariate():
+    pm.Normal("y", pm.Normal("b") * np.array([1.0, np.nan]), 1, observed=[1.0, 2.0])
+
+
+@pytest.mark.parametrize("variables", [poisson, bernoulli, uniform, missing_covariate])
+def test_impossible_observations_are_named(variables):
+    with pm.Model() as made:
+        variables()
+    why = "is NaN; look for NaN in the other data" if variables is missing_covariate else "impossible under"
+    refused(lambda: gad.sample(gad.models.pymc(made), progress=False), "1 values of", "'y'", why, kinds=(ValueError,))
+
+
+def test_data_that_become_nan_or_infinite_are_named():
+    with pm.Model() as line:
+        pm.Normal("y", pm.Normal("b"), 1, observed=pm.Data("data", Y))
+    ours = gad.models.pymc(line)
+    pm.set_data({"data": [1.0, np.nan, 2.0]}, model=line)
+    refused(lambda: gad.sample(ours), "'data'", "1 values that are NaN; remove or impute", kinds=(ValueError,))
+    pm.set_data({"data": [1.0, np.inf, 2.0]}, model=line)
+    refused(lambda: gad.sample(ours, progress=False), "'y'", "impossible under", kinds=(ValueError,))
 
 
 def test_the_precision_of_jax_is_left_as_it_is(model):

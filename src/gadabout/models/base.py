@@ -13,6 +13,17 @@ from gadabout.named import check_coords, check_names, checked_coords, checked_di
 from gadabout.starts import Uniform
 
 
+def impossible_values(likelihood: Mapping[str, Any]) -> str:
+    """The first observed variable some of whose log likelihoods are not finite, in words; empty where all are."""
+    for name, values in likelihood.items():
+        values = np.asarray(values)
+        if bad := int(np.isnan(values).sum()):
+            return f"the log likelihood of {bad} values of the observed {name!r} is NaN; look for NaN in the other data"
+        if bad := int(np.isinf(values).sum()):
+            return f"{bad} values of the observed {name!r} are impossible under its distribution; check the data"
+    return ""
+
+
 class AbstractForeign(AbstractModel):
     """A model of another library.
 

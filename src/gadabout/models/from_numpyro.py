@@ -12,7 +12,7 @@ from jax.tree_util import Partial
 
 from gadabout.calls import called
 from gadabout.checks import check_function
-from gadabout.models.base import AbstractForeign
+from gadabout.models.base import AbstractForeign, impossible_values
 from gadabout.models.missing import needs
 from gadabout.target import Target
 from gadabout.transforms import import_numpyro
@@ -200,10 +200,7 @@ class NumPyroModel(AbstractForeign):
             return said
         assert self.layout is not None
         likelihood = self.density.more(self.layout.unravel(jnp.asarray(x, float)), self.data)[1]
-        for name, values in likelihood.items():
-            if bad := int((~np.isfinite(np.asarray(values))).sum()):
-                return f"{bad} values of the observed {name!r} are impossible under its distribution; check the data"
-        return ""
+        return impossible_values(likelihood)
 
     def predictions(self, keys, x):
         if self._summed:

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from gadabout.checks import shown
-from gadabout.models.base import AbstractForeign
+from gadabout.models.base import AbstractForeign, impossible_values
 from gadabout.models.missing import needs
 from gadabout.starts import Uniform
 from gadabout.target import Target
@@ -179,6 +179,9 @@ class PyMCModel(AbstractForeign):
         now = _data_of(self._model)
         if now.keys() == self._data.keys() and all(np.array_equal(now[name], self._data[name]) for name in now):
             return super().laid_out(layout)
+        for name, values in now.items():
+            if values.dtype.kind == "f" and (bad := int(np.isnan(values).sum())):
+                raise ValueError(f"model: the data {name!r} hold {bad} values that are NaN; remove or impute them")
         anew = self._again()
         assert anew.layout is not None
         if anew.layout.shapes != layout.shapes:
@@ -230,6 +233,13 @@ class PyMCModel(AbstractForeign):
                 values = self.each(group, graph, (), x)
                 groups[group] = {name: values[name] for name in graph.outputs}
         return groups
+
+    def impossible(self, x):
+        if (said := super().impossible(x)) or self._likelihood is None:
+            return said
+        assert self.layout is not None
+        likelihood = self._likelihood(self.layout.unravel(jnp.asarray(x, float)), None)
+        return impossible_values(likelihood)
 
     def predictions(self, keys, x):
         raise TypeError("model: draws of data are PyMC's; use pymc.sample_posterior_predictive with the result")

@@ -13,7 +13,7 @@ from gadabout.checks import check_one_of, shown
 from gadabout.density import InThreads
 from gadabout.models.base import AbstractForeign
 from gadabout.models.callback import HostDensity, host_values
-from gadabout.models.stan_engines import AbstractStan, engine
+from gadabout.models.stan_engines import ENGINES, AbstractStan, engine
 from gadabout.target import Target
 
 LIKELIHOOD = "log_lik"
@@ -31,8 +31,10 @@ def stan(
 ) -> "StanModel":
     """A Stan program with its data, as a model that `sample` takes.
 
-    Every evaluation is a call of compiled C++ from the host. BridgeStan makes it in the process, for chains side by
-    side; PyStan, which is taken where BridgeStan cannot compile, reads the data anew in each and is slower by far.
+    The first of these engines that is ready is taken: stanli interprets the program, in threads, without a compiler;
+    BridgeStan compiles it for a minute, and evaluates chains in threads; PyStan, for Python 3.12 at most, compiles it
+    too, reads the data anew in each evaluation and is slower by far. Nothing is downloaded.
+
     Transformed parameters and generated quantities stand beside the parameters, `log_lik` and what begins with
     `log_lik_` in the group `log_likelihood`. Chains start uniformly on (−2, 2), as in Stan.
 
@@ -42,15 +44,15 @@ def stan(
         observed: names of data for the group `observed_data`.
         dims: names of the dimensions of variables and observed data.
         coords: coordinates along them.
-        library: "bridgestan" or "pystan"; the faster one that works by default.
+        library: "stanli", "bridgestan" or "pystan"; the first one that is ready by default.
 
     Raises:
-        ImportError: if neither library works here; it says what to install.
+        ImportError: if no library is ready here; it says what each lacks and what to install.
         FileNotFoundError: if there is no such file.
         TypeError, ValueError: for data that are no dict by name, or a program that Stan refuses.
     """
     if library is not None:
-        check_one_of("library", library, ("bridgestan", "pystan"))
+        check_one_of("library", library, tuple(ENGINES))
     if not isinstance(program, str | os.PathLike):
         raise TypeError(f"program must be Stan code or the path of a .stan file, got {shown(program)}")
     is_file = isinstance(program, os.PathLike) or program.endswith(".stan")
@@ -60,13 +62,17 @@ def stan(
         raise TypeError(f"data must be a dict by name, got {shown(data)}")
     if missing := [key for key in observed if key not in data]:
         raise ValueError(f"observed: there are no data {missing[0]!r}; there are {', '.join(map(repr, data))}")
+    for key, value in data.items():
+        if np.asarray(value).dtype.kind == "f" and (bad := int(np.isnan(value).sum())):
+            raise ValueError(f"data[{key!r}] holds {bad} values that are NaN; remove or impute them")
     plain = {key: np.asarray(value).tolist() for key, value in data.items()}
     try:
         made = engine(code, plain, library)
     except ImportError:
         raise
     except Exception as error:
-        raise ValueError(f"program: Stan refuses it or its data: {str(error).strip()}") from error
+        given = ", ".join(data) or "none"
+        raise ValueError(f"program: Stan refuses it or its data (given: {given}): {_in_short(error)}") from error
     return StanModel(name, made, {key: np.asarray(data[key]) for key in observed}, dims, coords)
 
 
@@ -118,6 +124,13 @@ class StanModel(AbstractForeign):
             found[name] = part.transpose(axes)
         return found
 
+    def impossible(self, x):
+        try:
+            self.engine.density(np.asarray(x, np.float64))
+        except (RuntimeError, ValueError) as error:
+            return f"Stan rejects it: {_in_short(error)}; check the data"
+        return super().impossible(x)
+
     def constrain(self, x):
         values = self._values(x)
         return {name: values[name] for name in self._own}
@@ -128,6 +141,12 @@ class StanModel(AbstractForeign):
         likelihood = {own: values[n] for n, own in self._likelihood.items()}
         groups = {"posterior": more, "log_likelihood": likelihood, "unconstrained_posterior": self.free(x)}
         return {name: group for name, group in groups.items() if group}
+
+
+def _in_short(error: Exception) -> str:
+    """The first and the last line of what Stan says, which are where it is wrong and why."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return " ".join(lines if len(lines) < 2 else [lines[0], lines[-1]])
 
 
 def _density(engine: AbstractStan, x: np.ndarray) -> tuple[float, np.ndarray | None]:

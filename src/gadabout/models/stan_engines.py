@@ -1,10 +1,14 @@
-"""What computes a Stan program's density: BridgeStan, or the services that PyStan brings with it."""
+"""What computes a Stan program's density: stanli, BridgeStan, or the services that PyStan brings with it."""
 
 # pyright: reportMissingImports=false
 
 import asyncio
+import ctypes
+import io
 import json
+import os
 import pickle
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -13,6 +17,8 @@ import weakref
 import zlib
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from contextlib import redirect_stdout
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -20,10 +26,10 @@ import numpy as np
 
 from gadabout.models.missing import is_there
 
-INSTALL = (
-    "gadabout.models.stan needs BridgeStan, or PyStan, which is slower, and a C++ compiler: "
-    "pip install 'gadabout[stan]', or pip install pystan"
-)
+INSTALL = "pip install 'gadabout[stan]', which brings stanli and needs no compiler"
+REMOVED = "_PyThreadState_UncheckedGet"
+"""a function that the services of httpstan call, which Python has no more from 3.13 on"""
+PYTHON = ".".join(map(str, sys.version_info[:2]))
 
 
 class AbstractStan(ABC):
@@ -51,49 +57,25 @@ class AbstractStan(ABC):
         """The unconstrained numbers of parameters by name."""
 
 
-def engine(code: str, data: Mapping[str, Any], library: str | None) -> AbstractStan:
-    """The faster engine that is there, or the one that is named; raises ImportError where there is none."""
-    known = {"bridgestan": BridgeStan, "pystan": PyStan}
-    there = [name for name, module in (("bridgestan", "bridgestan"), ("pystan", "httpstan")) if is_there(module)]
-    wanted = [name for name in there if library in (None, name)]
-    if not wanted:
-        raise ImportError(INSTALL if library is None else f"library = {library!r} is not installed; {INSTALL}")
-    try:
-        return known[wanted[0]](code, data)
-    except _NoSource as error:
-        if len(wanted) == 1:
-            raise ImportError(f"BridgeStan has no C++ sources to compile with ({error}); {INSTALL}") from error
-        return known[wanted[1]](code, data)
-
-
-class _NoSource(Exception):
-    """BridgeStan is there without what it compiles programs with."""
-
-
-class BridgeStan(AbstractStan):
-    """In the process, by BridgeStan (Roualdes, Ward, Carpenter, Seyboldt & Axen 2023)."""
+class AbstractInProcess(AbstractStan):
+    """By the functions in C that BridgeStan defined (Roualdes, Ward, Carpenter, Seyboldt & Axen 2023)."""
 
     def __init__(self, code: str, data: Mapping[str, Any]):
-        import bridgestan
-        from bridgestan.compile import get_bridgestan_path
-
-        try:
-            get_bridgestan_path()
-        except Exception as error:  # it downloads its sources where they are not there
-            raise _NoSource(str(error) or type(error).__name__) from error
-        file = Path(tempfile.mkdtemp(prefix="gadabout-stan-")) / f"program_{zlib.crc32(code.encode()):08x}.stan"
-        file.write_text(code)
-        threads = ["STAN_THREADS=True"]
-        self._model: Any = bridgestan.StanModel(str(file), json.dumps(data), make_args=threads, warn=False)
+        self._model = self._made(code, data)
         self.in_threads = "stan_threads=true" in self._model.model_info().lower()
         self.size = self._model.param_unc_num()
         self.names = self._model.param_names(include_tp=True, include_gq=True)
         self.num_parameters = len(self._model.param_names())
 
+    @abstractmethod
+    def _made(self, code: str, data: Mapping[str, Any]) -> Any:
+        """A `bridgestan.StanModel`."""
+
     def density(self, x):
-        return self._model.log_density_gradient(x)
+        return self._model.log_density_gradient(np.ascontiguousarray(x))
 
     def constrained(self, x):
+        x = np.ascontiguousarray(x)
         rng = self._model.new_rng(zlib.crc32(x.tobytes()))
         return self._model.param_constrain(x, include_tp=True, include_gq=True, rng=rng)
 
@@ -101,8 +83,68 @@ class BridgeStan(AbstractStan):
         return self._model.param_unconstrain_json(json.dumps(values))
 
 
+class StanLI(AbstractInProcess):
+    """By the interpreter stanli: no compiler, and a first gradient in less than a second."""
+
+    @staticmethod
+    def missing() -> str:
+        """What is not there of what it needs; "" if nothing."""
+        absent = [name for name in ("stanli", "bridgestan") if not is_there(name)]
+        return f"stanli: {' and '.join(absent)} not installed" if absent else ""
+
+    def _made(self, code, data):
+        import stanli
+
+        return stanli.bridgestan_model(stan_code=code, data=dict(data))
+
+
+class BridgeStan(AbstractInProcess):
+    """By a library that BridgeStan compiles of Stan's C++, in a minute."""
+
+    @staticmethod
+    def missing() -> str:
+        """What is not there of what it needs; "" if nothing. It would download its sources; that is for the user."""
+        if not is_there("bridgestan"):
+            return "BridgeStan: not installed"
+        from bridgestan.compile import get_bridgestan_path
+
+        with redirect_stdout(io.StringIO()):  # it prints that it finds nothing
+            path = get_bridgestan_path(download=False)
+        if not path or not (Path(path) / "Makefile").exists():
+            return (
+                f"BridgeStan: no C++ sources in {path or '~/.bridgestan'} (bridgestan.compile.get_bridgestan_path() "
+                "downloads them, once)"
+            )
+        if shutil.which(os.environ.get("MAKE", "make")) is None:
+            return "BridgeStan: no make"
+        return "" if _compiler() else "BridgeStan: no C++ compiler"
+
+    def _made(self, code, data):
+        import bridgestan
+
+        file = Path(tempfile.mkdtemp(prefix="gadabout-stan-")) / f"program_{zlib.crc32(code.encode()):08x}.stan"
+        file.write_text(code)
+        return bridgestan.StanModel(str(file), json.dumps(data), make_args=["STAN_THREADS=True"], warn=False)
+
+
 class PyStan(AbstractStan):
     """By the module that PyStan's httpstan compiles, in a process of its own; it reads the data in every evaluation."""
+
+    @staticmethod
+    def missing() -> str:
+        """What is not there of what it needs, known before it compiles for a minute; "" if nothing."""
+        if not is_there("httpstan"):
+            return "PyStan: not installed"
+        if not _compiler():
+            return "PyStan: no C++ compiler"
+        spec = find_spec("httpstan")
+        assert spec is not None
+        assert spec.origin is not None
+        services = Path(spec.origin).with_name("stan_services.o")
+        old = services.exists() and REMOVED.encode() in services.read_bytes()
+        if old and not hasattr(ctypes.pythonapi, REMOVED):
+            return f"PyStan: its programs cannot be loaded by Python {PYTHON}, only by 3.12 or older"
+        return ""
 
     def __init__(self, code: str, data: Mapping[str, Any]):
         from httpstan import models
@@ -114,8 +156,8 @@ class PyStan(AbstractStan):
             except KeyError:
                 asyncio.run(models.build_services_extension_module(code))
                 models.import_services_extension_module(name)
-        except ImportError as error:  # of wheels that were made for another version of Python
-            raise ImportError(f"PyStan cannot load what it has compiled ({error}); {INSTALL}") from error
+        except ImportError as error:
+            raise ImportError(f"PyStan cannot load what it has compiled ({error}). Remedy: {INSTALL}") from error
         worker = str(Path(__file__).with_name("stan_worker.py"))
         self._process = subprocess.Popen([sys.executable, worker, name], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         self._lock = threading.Lock()
@@ -155,3 +197,38 @@ class PyStan(AbstractStan):
 
     def unconstrained(self, values):
         return np.asarray(self._ask("transform_inits", dict(values)))
+
+
+def _compiler() -> bool:
+    """Whether there is a C++ compiler."""
+    return any(map(shutil.which, filter(None, (os.environ.get("CXX"), "c++", "g++", "clang++"))))
+
+
+ENGINES: dict[str, type[StanLI] | type[BridgeStan] | type[PyStan]] = {
+    "stanli": StanLI,
+    "bridgestan": BridgeStan,
+    "pystan": PyStan,
+}
+"""the first that is there is taken: the quicker to have, and to evaluate, stands before the others"""
+
+
+def engine(code: str, data: Mapping[str, Any], library: str | None) -> AbstractStan:
+    """A program with its data by the first engine that is there, or by the one that is named.
+
+    Where stanli cannot interpret a program that may be one of Stan's all the same, the next engine gets it.
+
+    Raises:
+        ImportError: where there is none; it says what each lacks.
+        RuntimeError: where the program or its data are refused.
+    """
+    lacks = {name: ENGINES[name].missing() for name in ENGINES if library in (None, name)}
+    usable = [ENGINES[name] for name, lack in lacks.items() if not lack]
+    if not usable:
+        raise ImportError(f"gadabout.models.stan: no engine is ready. {'; '.join(lacks.values())}. Remedy: {INSTALL}")
+    try:
+        return usable[0](code, data)
+    except RuntimeError as error:
+        others = usable[1:] if usable[0] is StanLI and str(error).startswith("stanli compile:") else []
+        if not others:
+            raise
+        return others[0](code, data)
