@@ -1,90 +1,149 @@
-"""Print `docs/sources.md`: what the sources describe, where it is in the library, and the page that shows it.
+"""Write `docs/sources.md`: what the sources describe, where it is in the library, and what shows it.
 
-python -m gadabout.lab.paper.sources > docs/sources.md
+python -m gadabout.lab.paper.sources docs
+
+The rows are in `rows/*.csv`, one file for each source. A row names import paths, and a page with a heading or a
+`gadabout reproduce` command. The command refuses rows whose names or places do not exist.
 """
 
+import csv
+import pkgutil
+import re
+import sys
+from importlib.resources import files
+from pathlib import Path
 from typing import NamedTuple
+
+from gadabout.lab.paper.catalogue import EXPERIMENTS
+from gadabout.lab.paper.published import PAPER, SLIDES, Published
+
+SOURCES = {
+    "paper": "The paper, with its supplement",
+    "slides": "Slides on gradient-based adaptive MCMC",
+    "notes": "Notes on Andrieu and Moulines",
+    "scalable": "Slides on scalable MCMC",
+    "lectures": "Lectures on Markov chain Monte Carlo",
+}
+"""Titles of the sources, by the names of their files."""
+
+TABLE_1 = "Table 1 of the paper, and of the slides"
+STATES = ("whole", "partly", "left out")
 
 
 class Row(NamedTuple):
-    """What a section of a source describes, the import path that carries it out, and a page of `docs/` with heading."""
+    """What a section of a source describes, import paths that carry it out, what shows it, and what is missing.
+
+    `shown` is `page.md`, `page.md#Beginning of a heading` or a command in backquotes. `left` is empty for a row that is
+    whole, else "partly: why" or "out: why".
+    """
 
     section: str
     what: str
     where: str
-    page: str
-    heading: str = ""
+    shown: str
+    left: str = ""
+
+    @property
+    def state(self) -> str:
+        """One of `STATES`, or what else `left` begins with."""
+        word = self.left.partition(":")[0]
+        return {"": "whole", "partly": "partly", "out": "left out"}.get(word, word)
 
 
-SAFEGUARDS, RESULTS, ALGORITHM = "safeguards.md", "results.md", "methods/algorithm1.md"
-OTHERS, MINIBATCHES = "methods/others.md", "minibatches.md"
-
-SLIDES = (
-    Row("Speed measure", "acceptance rates that are optimal", "gadabout.rwm", "optimal_acceptance.md"),
-    Row("Speed measure", "the jump distance, a bad choice", "gadabout.adaptations.JumpDistance", "objectives.md"),
-    Row("Generalised speed measure", "s, its two terms", "gadabout.adaptations.SpeedMeasure", ALGORITHM),
-    Row("Generalised speed measure", "learning from rejections", "gadabout.gad_rwm", "learning_from_rejections.md"),
-    Row("Maximising", "the bound F", "gadabout.adaptations.LogAcceptance", ALGORITHM, "The objective"),
-    Row("Maximising", "its reparametrised gradient", "gadabout.adaptations.Pathwise", ALGORITHM, "The objective"),
-    Row("Maximising", "β by the acceptance rate", "gadabout.adaptations.SpeedMeasure", ALGORITHM, "The step"),
-    Row("Algorithm 1", "for any proposal", "gadabout.gad", "guides/own_proposal.md"),
-    Row("Algorithm 1", "random walk, gradient", "gadabout.gad_rwm", ALGORITHM, "gadRWM: a random walk"),
-    Row("Algorithm 1", "MALA, exact and fast", "gadabout.gad_mala", ALGORITHM, "gadMALA: preconditioned Langevin"),
-    Row("Experiments", "baseline RWM", "gadabout.rwm", RESULTS),
-    Row("Experiments", "baseline AM", "gadabout.am", RESULTS),
-    Row("Experiments", "baseline MALA", "gadabout.mala", RESULTS),
-    Row("Experiments", "baseline HMC with 5, 10, 20 steps", "gadabout.hmc", RESULTS),
-    Row("Experiments", "baseline NUTS", "gadabout.nuts", RESULTS),
-    Row("Experiments", "Gaussians of 2 and 51 dimensions", "gadabout.lab.paper.figure1", RESULTS),
-    Row("Experiments", "Neal's Gaussian, traces and scales", "gadabout.lab.paper.figure2", RESULTS),
-    Row("Experiments", "MNIST, the diagonal of L", "gadabout.lab.paper.figure7", RESULTS, "MNIST, 5 against 6"),
-)
-
-NOTES = (
-    Row("Slide 3", "the two-state chain", "gadabout.finite", "two_state_chain.md"),
-    Row("Slide 5", "Metropolis–Hastings", "gadabout.metropolis_hastings", OTHERS, "The Metropolis–Hastings step"),
-    Row("Slide 6", "adaptive Metropolis of 2001", "gadabout.haario", OTHERS, "Adaptive Metropolis"),
-    Row("Slide 8", "compact sets and resets", "gadabout.adaptations.Reprojection", SAFEGUARDS, "Reprojection"),
-    Row("Slide 9", "κ and ν", "gadabout.reprojected", SAFEGUARDS, "Reprojection"),
-    Row("Slide 12", "the mean field h", "gadabout.diagnostics.mean_field.mean_field", SAFEGUARDS, "The mean field"),
-    Row("Slide 13", "gains, A5", "gadabout.adaptations.check_gains", SAFEGUARDS, "Gains"),
-    Row(
-        "Slide 14", "the Lyapunov function w", "gadabout.diagnostics.mean_field.lyapunov", SAFEGUARDS, "The mean field"
-    ),
-)
-
-SCALABLE = (
-    Row("Metropolis–Hastings", "acceptance", "gadabout.metropolis_hastings", OTHERS, "The Metropolis–Hastings step"),
-    Row("Discretisation", "Euler's method", "gadabout.proposals.Euler", "integrators.md"),
-    Row("Discretisation", "leapfrog", "gadabout.proposals.Leapfrog", "integrators.md"),
-    Row("Hamiltonian Monte Carlo", "its three steps", "gadabout.hmc", OTHERS, "Hamiltonian Monte Carlo"),
-    Row("SGD vs SGLD", "SGLD", "gadabout.sgld", MINIBATCHES, "Step sizes"),
-    Row("Stochastic version", "momentum on minibatches", "gadabout.sghmc", MINIBATCHES, "With momentum"),
-    Row("RMSProp vs pSGLD", "pSGLD", "gadabout.psgld", MINIBATCHES),
-)
-
-SOURCES = {
-    "Slides on gradient-based adaptive MCMC": SLIDES,
-    "Notes on Andrieu and Moulines": NOTES,
-    "Slides on scalable MCMC": SCALABLE,
-}
+def rows(source: str) -> list[Row]:
+    """The rows of one of `SOURCES`, in its order."""
+    text = files("gadabout.lab.paper").joinpath("rows", f"{source}.csv").read_text(encoding="utf-8")
+    lines = csv.reader(text.splitlines()[1:], delimiter="|", quoting=csv.QUOTE_NONE)
+    return [Row(*(cell.strip() for cell in line)) for line in lines]
 
 
-def document() -> str:
-    """The page as Markdown."""
-    count = sum(map(len, SOURCES.values()))
+def faults(row: Row, docs: Path) -> list[str]:
+    """What of a row does not hold: names, pages, headings and commands that do not exist, a state without a reason."""
+    found = []
+    for name in row.where.split(", "):
+        try:
+            pkgutil.resolve_name(name)
+        except (ImportError, AttributeError, ValueError) as error:
+            found.append(f"{name}: {error}")
+    if row.state not in STATES or (row.left and not row.left.partition(": ")[2]):
+        found.append(f"left: {row.left!r} must be empty, 'partly: why' or 'out: why'")
+    if row.shown.startswith("`"):
+        if row.shown not in {f"`gadabout reproduce {name}`" for name in EXPERIMENTS}:
+            found.append(f"shown: there is no command {row.shown}")
+        return found
+    page, _, heading = row.shown.partition("#")
+    if not (docs / page).is_file():
+        return [*found, f"shown: there is no page {page}"]
+    if heading and not _heading(docs / page, heading):
+        found.append(f"shown: {page} has no heading that begins with {heading!r}")
+    return found
+
+
+def _heading(page: Path, beginning: str) -> str:
+    """The first heading of a page that begins so, outside code; empty where there is none."""
+    if page.name == "sources.md" and TABLE_1.startswith(beginning):
+        return TABLE_1
+    text = re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE)
+    headings = re.findall(r"^#{1,3} (.*)$", text, re.MULTILINE)
+    return next((heading for heading in headings if heading.startswith(beginning)), "")
+
+
+def _link(shown: str, docs: Path) -> str:
+    """A command as it is, a page as a link to it, or to its heading, by the name that GitHub and MyST give it."""
+    page, _, beginning = shown.partition("#")
+    if not beginning:
+        return shown if shown.startswith("`") else f"[{page.removesuffix('.md')}]({page})"
+    heading = _heading(docs / page, beginning)
+    slug = re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
+    return f"[{page.removesuffix('.md')}: {heading}]({page}#{slug})"
+
+
+def document(docs: Path) -> str:
+    """The page as Markdown; raises ValueError for rows with faults."""
+    table = {source: rows(source) for source in SOURCES}
+    wrong = [
+        f"{source}, {row.what}: {fault}" for source in table for row in table[source] for fault in faults(row, docs)
+    ]
+    if wrong:
+        raise ValueError("rows of the sources that do not hold:\n" + "\n".join(wrong))
+    count = {state: sum(row.state == state for each in table.values() for row in each) for state in STATES}
     parts = [
         "# The sources, row by row",
-        f"Where to find what the sources describe: {count} rows of three sources. Rows of the paper and "
-        "of the lectures, and some of the three, are not listed yet. The slides' Table 1 is in what "
-        "`gadabout reproduce table1` prints.",
+        "**Read this** to find what a source describes: where it is in the library, and the page or command that shows "
+        f"it. Of {sum(count.values())} rows {count['whole']} are whole, {count['partly']} partly here, and "
+        f"{count['left out']} left out; the last column says why. `python -m gadabout.lab.paper.sources docs` writes "
+        "this page and checks every name, page, heading and command.",
     ]
-    for title, rows in SOURCES.items():
-        lines = [f"| {row.section} | {row.what} | `{row.where}` | [{row.page}]({row.page}) |" for row in rows]
-        head = ["| Section | What | In the library | Shown in |", "| --- | --- | --- | --- |"]
-        parts += [f"## {title}", "\n".join(head + lines)]
-    return "\n\n".join(parts)
+    for source, title in SOURCES.items():
+        lines = ["| Section | What | In the library | Shown by | Missing |", "| --- | --- | --- | --- | --- |"]
+        for row in table[source]:
+            names = ", ".join(f"`{name}`" for name in row.where.split(", "))
+            left = row.left.replace("out: ", "left out: ", 1) if row.state == "left out" else row.left
+            lines.append(f"| {row.section} | {row.what} | {names} | {_link(row.shown, docs)} | {left} |")
+        parts += [f"## {title}", "\n".join(lines)]
+    return "\n\n".join([*parts, f"## {TABLE_1}", _tables()])
+
+
+def _tables() -> str:
+    """Table 1 as published twice."""
+    lines = [
+        "Each cell has the paper's figure, then the slides'. Acceptance rates and ESS of AM, RWM, MALA, HMC and NUTS "
+        "are of the same runs. `gadabout reproduce table1` prints ours with both.",
+        "",
+        "| Target | Method | Time (s) | Acceptance | ESS: smallest | median | largest | Min ESS/s | its sd |",
+        "| --- | --- | --- | --- | --- | --- | --- | --- | --- |",
+    ]
+    for target in SLIDES:
+        for method, paper in PAPER[target].items():
+            cells = zip(_figures(paper), _figures(SLIDES[target][method]), strict=True)
+            lines.append(f"| {target} | {method} | {' | '.join(f'{a:g}, {b:g}' for a, b in cells)} |")
+    return "\n".join(lines)
+
+
+def _figures(row: Published) -> tuple[float, ...]:
+    return (row.seconds, row.acceptance_rate, *row.ess, row.min_ess_per_second, row.sd)
 
 
 if __name__ == "__main__":
-    print(document())
+    docs = Path(sys.argv[1])
+    (docs / "sources.md").write_text(document(docs) + "\n", encoding="utf-8")
