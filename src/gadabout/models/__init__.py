@@ -3,7 +3,7 @@
 And models whose rows are shared out over devices.
 
 Each function makes a model that `gadabout.sample` takes. Their libraries are imported once they are asked for.
-`NumPyroKernel` is for NumPyro's `MCMC`.
+`NumPyroKernel` is for NumPyro's `MCMC`, `PyMCSampler` for PyMC's coming `pm.sample(sampler=...)`.
 """
 
 from importlib import import_module
@@ -18,13 +18,16 @@ from gadabout.models.missing import needs
 from gadabout.models.sharded_rows import sharded
 from gadabout.transforms import import_numpyro
 
-__all__ = ["NumPyroKernel", "bambi", "numpyro", "pymc", "python", "sharded", "stan"]  # pyright: ignore[reportUnsupportedDunderAll]
+__all__ = ["NumPyroKernel", "PyMCSampler", "bambi", "numpyro", "pymc", "python", "sharded", "stan"]  # pyright: ignore[reportUnsupportedDunderAll]
 
 
 def __getattr__(name: str) -> Any:
-    """`NumPyroKernel`, a class of NumPyro's that calls `sample`, at its first use: nothing below needs it."""
-    if name != "NumPyroKernel":
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    needs("numpyro", "models", "gadabout.models.NumPyroKernel")
-    import_numpyro()
-    return import_module("gadabout.api.numpyro_kernel").NumPyroKernel
+    """`NumPyroKernel` and `PyMCSampler`, classes that call `sample`, at their first use: nothing below needs them."""
+    if name == "NumPyroKernel":
+        needs("numpyro", "models", "gadabout.models.NumPyroKernel")
+        import_numpyro()
+        return import_module("gadabout.api.numpyro_kernel").NumPyroKernel
+    if name == "PyMCSampler":
+        needs("pymc", "pymc", "gadabout.models.PyMCSampler")
+        return import_module("gadabout.api.pymc_sampler").PyMCSampler
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
