@@ -16,7 +16,7 @@ from scipy.special import logsumexp
 
 import gadabout as gad
 from gadabout.ensemble.choose import Move
-from gadabout.ensemble.coordinates import Coordinates, Noncentring, log_det, packed
+from gadabout.ensemble.coordinates import Coordinates, Noncentring, packed
 from gadabout.ensemble.handover import Handover
 from gadabout.ensemble.mixture import Mixture
 from gadabout.lab.verify import plants
@@ -121,7 +121,8 @@ def test_law_stands_still_by_proposals_from_a_mixture():
 def test_bugs_planted_in_layers_and_mixtures_are_found(monkeypatch):
     """The log determinant has the wrong sign; the density of proposals has components of equal weights."""
     with monkeypatch.context() as patch:
-        patch.setattr(Coordinates, "log_det", lambda self, z: -log_det(self.layers, self.affine(z)))
+        right = Coordinates.at
+        patch.setattr(Coordinates, "at", lambda self, z: replace(here := right(self, z), log_det=-here.log_det))
         assert drift_by(unfolding(Move.SPLIT_HMC), iterations=4) > THRESHOLD
     monkeypatch.setattr(Mixture, "log_q", lambda self, x: logsumexp(self.parts(x) - np.log(self.weights), 1))
     assert drift_by(from_mixture([0.3, 0.7]), iterations=8) > THRESHOLD

@@ -28,6 +28,8 @@ FINE_EFFICIENCY = 0.45
 LITTLE, WAITING = 0.015, 4.0
 """draws that a gradient is worth, with which NUTS is tried as well, and how much less one of NUTS counts for: a short
 trial flatters it, and every tick waits for the one before"""
+TOO_FEW = 0.025
+"""the share of independent draws with which a run of usual length has too few: 400 of 16,000"""
 MOST_REPEATS, MOST_GRADIENTS = 8, 32
 """of a draw of split HMC"""
 OPTIMISM = 2.0
@@ -107,6 +109,11 @@ def repeats(move: Move, evidence: Mapping[str, Any]) -> int:
         return 1
     most = min(MOST_REPEATS, MOST_GRADIENTS // evidence.get("gradients", 1.0))
     return int(max(min(np.ceil(0.1 / max(evidence["share"], 1e-3)), most), 1))
+
+
+def waiting(evidence: Mapping[str, Any]) -> float:
+    """How much less a gradient of NUTS counts for than one of split HMC: no less where that would make `TOO_FEW`."""
+    return 1.0 if evidence["share"] * repeats(Move.SPLIT_HMC, evidence) < TOO_FEW else WAITING
 
 
 def decide(evidence: Mapping[str, Any]) -> Move:

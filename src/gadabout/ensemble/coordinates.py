@@ -7,7 +7,7 @@ affine in z. π becomes the density $\pi(x(z))\,|\partial x/\partial z|$ of z.
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -61,46 +61,85 @@ class Noncentring:
         """Whether precisions add."""
         return self.data_precision is not None
 
-    def x(self, y: np.ndarray) -> np.ndarray:
-        """x, of shape (m, n), of y of that shape."""
-        x, (place, log_scale, _, _) = y.copy(), self.of_ancestors(y)
-        along = place + np.exp(log_scale) * y[:, self.children]
+    def x(self, y: np.ndarray, of: "OfAncestors | None" = None) -> np.ndarray:
+        """x, of shape (m, n), of y of that shape; `of_ancestors(y)` is computed if it is not given."""
+        x, of = y.copy(), of or self.of_ancestors(y)
+        along = of.place + np.exp(of.log_scale) * y[:, self.children]
         x[:, self.children] = along if self.basis is None else along @ self.basis.T
         return x
 
     def y(self, x: np.ndarray) -> np.ndarray:
         """y, of shape (m, n), of x of that shape."""
-        y, (place, log_scale, _, _) = x.copy(), self.of_ancestors(x)
+        y, of = x.copy(), self.of_ancestors(x)
         along = x[:, self.children] if self.basis is None else np.linalg.solve(self.basis, x[:, self.children].T).T
-        y[:, self.children] = (along - place) * np.exp(-log_scale)
+        y[:, self.children] = (along - of.place) * np.exp(-of.log_scale)
         return y
 
-    def log_det(self, y: np.ndarray) -> np.ndarray:
+    def log_det(self, y: np.ndarray, of: "OfAncestors | None" = None) -> np.ndarray:
         """log |∂x/∂y|, of shape (m,)."""
-        if not self.pools:
-            return (y[:, self.ancestors] - self.centre) @ self.log_scales.sum(0)
-        return self.of_ancestors(y)[1].sum(1)
+        return (of or self.of_ancestors(y)).log_scale.sum(1)
 
-    def pull(self, y: np.ndarray, grad: np.ndarray) -> np.ndarray:
+    def pull(self, y: np.ndarray, grad: np.ndarray, of: "OfAncestors | None" = None) -> np.ndarray:
         """Gradients with respect to y of log π(x(y)) + log |∂x/∂y|, from those of log π at x(y), of shape (m, n)."""
-        pulled, (_, log_scale, share, apart) = grad.copy(), self.of_ancestors(y)
+        pulled, of = grad.copy(), of or self.of_ancestors(y)
         g = grad[:, self.children] if self.basis is None else grad[:, self.children] @ self.basis
-        pulled[:, self.children] = stretched = np.exp(log_scale) * g
-        of_scale = share * (stretched * y[:, self.children] + 1 - 2 * (1 - share) * apart * g)
-        pulled[:, self.ancestors] += (share * g) @ self.slopes + of_scale @ self.log_scales
+        pulled[:, self.children] = stretched = np.exp(of.log_scale) * g
+        of_scale = of.share * (stretched * y[:, self.children] + 1 - 2 * (1 - of.share) * of.apart * g)
+        pulled[:, self.ancestors] += (of.share * g) @ self.slopes + of_scale @ self.log_scales
         return pulled
 
-    def of_ancestors(self, y: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray | float, np.ndarray | float]:
-        """m, log s, w, and c + B a − d, of shape (m, q); the last two are 1 and 0 where precisions do not add."""
+    def of_ancestors(self, y: np.ndarray) -> "OfAncestors":
+        """What children have of their ancestors, at y of shape (m, n)."""
         a = y[:, self.ancestors] - self.centre
         place, log_scale = self.location + a @ self.slopes.T, a @ self.log_scales.T
         if self.precision is None or self.data_precision is None or self.data_location is None:
-            return place, log_scale, 1.0, 0.0
+            return OfAncestors(place, log_scale)
         with np.errstate(divide="ignore"):
             own = np.log(self.precision) - 2 * log_scale
             log_precision = np.logaddexp(own, np.log(self.data_precision))
         share, apart = np.exp(own - log_precision), place - self.data_location
-        return self.data_location + share * apart, -0.5 * log_precision, share, apart
+        return OfAncestors(self.data_location + share * apart, -0.5 * log_precision, share, apart)
+
+
+class OfAncestors(NamedTuple):
+    """m, log s, w and c + B a − d of children, of shape (m, q); without precisions that add the last are 1 and 0."""
+
+    place: np.ndarray
+    log_scale: np.ndarray
+    share: np.ndarray | float = 1.0
+    apart: np.ndarray | float = 0.0
+
+
+@dataclass(frozen=True)
+class Placed:
+    """Positions x = M(y), of shape (m, n), log |∂x/∂y|, of shape (m,), and what each layer had at its own y."""
+
+    x: np.ndarray
+    log_det: np.ndarray
+    passed: list[tuple[Noncentring, np.ndarray, OfAncestors]]
+
+    def pull(self, grad: np.ndarray) -> np.ndarray:
+        """Gradients with respect to y of log π(x) + `log_det`, from those of log π at x, both of shape (m, n)."""
+        for layer, y, of in reversed(self.passed):
+            grad = layer.pull(y, grad, of)
+        return grad
+
+
+def placed(layers: Sequence[Noncentring], y: np.ndarray) -> Placed:
+    """x = M(y) of y (m, n), through the layers from the last to the first."""
+    log_det, passed = np.zeros(len(y)), []
+    for layer in reversed(layers):
+        of = layer.of_ancestors(y)
+        passed.append((layer, y, of))
+        log_det, y = log_det + layer.log_det(y, of), layer.x(y, of)
+    return Placed(y, log_det, passed)
+
+
+def unfolded(layers: Sequence[Noncentring], x: np.ndarray) -> np.ndarray:
+    """y = M⁻¹(x), of shape (m, n)."""
+    for layer in layers:
+        x = layer.y(x)
+    return x
 
 
 @dataclass(frozen=True)
@@ -127,9 +166,13 @@ class Coordinates:
         """The number of coordinates, n."""
         return len(self.mean)
 
+    def at(self, z: np.ndarray) -> Placed:
+        """The positions of coordinates z (m, n), and the way back for gradients with respect to y = m + L z."""
+        return placed(self.layers, self.affine(z))
+
     def x(self, z: np.ndarray) -> np.ndarray:
         """The positions, of shape (m, n), of coordinates of that shape."""
-        return folded(self.layers, self.affine(z))
+        return self.at(z).x
 
     def z(self, x: np.ndarray) -> np.ndarray:
         """The coordinates, of shape (m, n), of positions of that shape."""
@@ -146,11 +189,11 @@ class Coordinates:
 
     def pull(self, z: np.ndarray, grad: np.ndarray) -> np.ndarray:
         """Gradients of log π(x(z)) + `log_det(z)`, from those of log π at x(z), all of shape (m, n)."""
-        return self.through_factor(pulled(self.layers, self.affine(z), grad) if self.layers else grad)
+        return self.through_factor(self.at(z).pull(grad))
 
-    def log_det(self, z: np.ndarray) -> np.ndarray | float:
-        """log |∂x/∂z| less log |L|, which does not depend on z: of shape (m,), or 0 without layers."""
-        return log_det(self.layers, self.affine(z)) if self.layers else 0.0
+    def log_det(self, z: np.ndarray) -> np.ndarray:
+        """log |∂x/∂z| less log |L|, which does not depend on z: of shape (m,)."""
+        return self.at(z).log_det
 
     def log_volume(self) -> float:
         """log |L|."""
@@ -176,11 +219,9 @@ class Coordinates:
 
     def value_and_grad(self, density: "AbstractDensity", z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """log π(x) + `log_det`, of shape (m,), and its gradients with respect to z, of shape (m, n)."""
-        if not self.layers:
-            value, grad = density.value_and_grad(self.affine(z))
-            return value, self.through_factor(grad)
-        value, grad = density.value_and_grad(self.x(z))
-        return value + self.log_det(z), self.pull(z, grad)
+        here = self.at(z)
+        value, grad = density.value_and_grad(here.x)
+        return value + here.log_det, self.through_factor(here.pull(grad))
 
     def arrays(self) -> dict[str, np.ndarray]:
         """All of it as arrays, for a state; see `of`."""
@@ -190,38 +231,6 @@ class Coordinates:
     def of(arrays: dict[str, np.ndarray]) -> "Coordinates":
         """The coordinates that a state holds."""
         return Coordinates(arrays["mean"], arrays["factor"], unpacked(arrays.get("layers")))
-
-
-def folded(layers: Sequence[Noncentring], y: np.ndarray) -> np.ndarray:
-    """x = M(y), of shape (m, n)."""
-    for layer in reversed(layers):
-        y = layer.x(y)
-    return y
-
-
-def unfolded(layers: Sequence[Noncentring], x: np.ndarray) -> np.ndarray:
-    """y = M⁻¹(x), of shape (m, n)."""
-    for layer in layers:
-        x = layer.y(x)
-    return x
-
-
-def log_det(layers: Sequence[Noncentring], y: np.ndarray) -> np.ndarray:
-    """log |∂x/∂y|, of shape (m,)."""
-    total = np.zeros(len(y))
-    for layer in reversed(layers):
-        total, y = total + layer.log_det(y), layer.x(y)
-    return total
-
-
-def pulled(layers: Sequence[Noncentring], y: np.ndarray, grad: np.ndarray) -> np.ndarray:
-    """Gradients with respect to y of log π(M(y)) + log |∂x/∂y|, from those of log π at M(y), all of shape (m, n)."""
-    between = [y]
-    for layer in reversed(layers[1:]):
-        between.append(layer.x(between[-1]))
-    for layer, here in zip(layers, reversed(between), strict=True):
-        grad = layer.pull(here, grad)
-    return grad
 
 
 def packed(layers: Sequence[Noncentring]) -> np.ndarray:

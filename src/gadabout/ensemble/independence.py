@@ -65,9 +65,9 @@ class Independence(AbstractMove):
         first["position"][0, stayed] = state["x"][stayed]  # to the last bit, which depends on the number of rows
         z, log_q, own, opposite = self.proposals(here["z"], rng)
         chains, n = here["z"].shape
-        x = coordinates.x(z.reshape(-1, n)).reshape(z.shape)
+        there = coordinates.at(z.reshape(-1, n))
+        x, log_det = there.x.reshape(z.shape), there.log_det.reshape(z.shape[:2])
         x[P] = first["position"][0]
-        log_det = np.broadcast_to(coordinates.log_det(z.reshape(-1, n)), z.size // n).reshape(z.shape[:2])
         lp = np.append(density.value(x[:P].reshape(-1, n)).reshape(P, chains) + log_det[:P], here["lp"][None], 0)
         waits, each = rng.standard_exponential((P, chains)), np.arange(chains)
         rows, accepted, log_ratio, finite = accept_in_turn(lp - log_q, waits, own, opposite)

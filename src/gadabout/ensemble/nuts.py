@@ -168,12 +168,12 @@ class Nuts(AbstractMove):
         drawn, states, n = s["drawn"][i], s["states"][i], self.coordinates.dim
         rate = s["acceptance"][i] / states
         nonfinite, steps = diverging & ~np.isfinite(energy[i]), states * (halving.STRIDE if self.halvings else 1)
-        lp = drawn[:, -2] - self.coordinates.log_det(drawn[:, :n])
+        placed = self.coordinates.at(drawn[:, :n])
         abrupt = s["discontinuous"][i] if self.halvings else np.zeros(len(i), bool)
-        values = (lp, rate, s["moved"][i], nonfinite, diverging, steps, s["gradients"][i],
+        values = (drawn[:, -2] - placed.log_det, rate, s["moved"][i], nonfinite, diverging, steps, s["gradients"][i],
                   tree.energies(drawn), s["step_size"][i], s["depth"][i], cut, abrupt, limit)  # fmt: skip
         row = np.empty((len(i), n + len(values)))
-        row[:, :n] = self.coordinates.x(drawn[:, :n])
+        row[:, :n] = placed.x
         for column, value in enumerate(values, n):
             row[:, column] = value
         s["rows"][s["completed"][i], i] = row

@@ -19,7 +19,7 @@ import numpy as np
 
 from gadabout.density import AbstractDensity
 from gadabout.ensemble import choose, unfolding
-from gadabout.ensemble.coordinates import Coordinates, Noncentring, folded, in_words, log_det, unfolded
+from gadabout.ensemble.coordinates import Coordinates, Noncentring, in_words, placed, unfolded
 from gadabout.ensemble.curvature import Sample
 from gadabout.ensemble.handover import Handover
 from gadabout.ensemble.made import HALVINGS, chosen, made_move, with_mixture
@@ -46,13 +46,13 @@ LONGER = 8
 """times as many where there is doubt, and at most where tails leave the choice open"""
 MANY_CHAINS, MEMORY = 16, 2**28
 """where there is doubt, more chains make as many iterations as these, in so many bytes of draws"""
-SHORTER, MOST_TIMES, MOST_TRIALS = 0.25, 3, 12
+SHORTER, MOST_TIMES, MOST_TRIALS = 0.25, 3, 6
 """by which steps are shortened to free a slow chain, how many times, and in how many trials"""
 SOME = 0.2
 """the share of trajectories with shorter and with finer steps, where coordinates have layers, or chains stand still"""
 TRIED, TRIED_NUTS = 96, 48
 """iterations of a move in question, and of NUTS, an iteration of which takes many gradients"""
-PIECE, MOST_SPENT = 8, 4_000
+PIECE, MOST_SPENT = 8, 10_000
 """iterations of NUTS in which its step size is learned at once, and gradients of a chain after which it is given up"""
 MODES = 128
 """draws from which ascents to modes begin"""
@@ -60,8 +60,8 @@ TOO_MANY = 1e-3
 """the share of trajectories that diverge with which layers as people write them, and shorter steps, are tried"""
 LAYERED = 300
 """iterations of a trial in coordinates with layers at the least: necks are seldom visited"""
-UNFOLDED = 3
-"""times that layers of coordinates are looked for"""
+UNFOLDED, WELL_UNFOLDED = 3, 0.06
+"""times that layers of coordinates are looked for, and the Fisher divergence with layers that is small enough"""
 RELEARNED = 250
 """iterations at most in which the Gaussian is learned again"""
 
@@ -141,7 +141,7 @@ class Pilot:
         """What a gradient of each move in question is worth, in draws, and where chains stand after they were tried.
 
         By the slowest of the whitened coordinates and of their squares; a value counts as half a gradient. NUTS is
-        tried where no other is worth much, or there is doubt, and counts for less (`choose.WAITING`).
+        tried where no other is worth much, or there is doubt, and counts for less (`choose.waiting`).
         """
         share = effective_share(trial.in_rows)
         evidence["share"] = share
@@ -150,23 +150,30 @@ class Pilot:
             handed = chosen(begun, choose.one_of_kind(choose.Move.INDEPENDENCE, evidence), **found)
             begun, worth["independence"] = self._tried(handed, made_move(self.density, handed))
         if evidence["doubt"] or max(worth.values()) < choose.LITTLE:
-            begun, worth["nuts"] = self._nuts_tried(begun, evidence)
+            others = [each for name, each in worth.items() if not (evidence["stuck"] and name == choose.Move.SPLIT_HMC)]
+            waiting = choose.waiting(evidence)
+            begun, found = self._nuts_tried(begun, evidence, waiting * max(others, default=0.0))
+            worth["nuts"] = found / waiting
         return begun, {name: float(f"{each:.3g}") for name, each in worth.items()}
 
-    def _nuts_tried(self, begun: Handover, evidence: dict[str, Any]) -> tuple[Handover, float]:
-        """The same of NUTS: nothing, if learning its step size takes more than `MOST_SPENT` gradients of a chain."""
+    def _nuts_tried(self, begun: Handover, evidence: dict[str, Any], best: float) -> tuple[Handover, float]:
+        """The same of NUTS: nothing, if an iteration takes so many gradients that it would be worth less than `best`
+        even were its draws independent, or learning its step size takes more than `MOST_SPENT` of a chain."""
         here = begun.coordinates
         if choose.one_of_kind(choose.Move.NUTS, evidence) is choose.Move.NUTS_DIAGONAL:
             here = here.diagonal()
-        learner, before = LearningNuts(self.density, TRIED_NUTS, HALVINGS), self.density.gradients
+        learner, spent = LearningNuts(self.density, TRIED_NUTS, HALVINGS), 0.0
         state = learner.init(begun.x, here, self.rng)
-        for _ in range(0, TRIED_NUTS, PIECE):
+        for done in range(0, TRIED_NUTS, PIECE):
+            before = self.density.gradients
             state, _ = learner.advance(state, self.rng, PIECE)
-            if self.density.gradients - before > MOST_SPENT * len(begun.x):
+            piece = (self.density.gradients - before) / len(begun.x)
+            spent += piece
+            hopeless = done > 0 and PIECE / piece < best
+            if hopeless or spent > MOST_SPENT:
                 return begun, 0.0
         move = Nuts(self.density, *learner.learned(state), halvings=HALVINGS)
-        begun, worth = self._tried(replace(begun, x=learner.positions(state)), move, TRIED_NUTS)
-        return begun, worth / choose.WAITING
+        return self._tried(replace(begun, x=learner.positions(state)), move, TRIED_NUTS)
 
     def _tried(self, begun: Handover, move: AbstractMove, iterations: int = TRIED) -> tuple[Handover, float]:
         """Where chains stand after a move was tried, and what a gradient of it is worth."""
@@ -252,13 +259,13 @@ class Pilot:
     def _unfolded(self, begun: Handover, trial: Trial) -> tuple[Handover, Trial, dict[str, Any]]:
         """The handover in coordinates with layers, and a trial there, where they pay; and what is said of that.
 
-        Layers are looked for again in the draws that they made possible, as long as that pays: new layers are compared
-        with those before on draws that were made in the new ones, which may reach further.
+        Layers are looked for again in the draws that they made possible, until the divergence is small or no longer
+        falls: new layers are compared with those before on draws made in the new ones, which may reach further.
         """
         sample, told, length = self._sample(begun, trial), {}, max(len(trial.draws), LAYERED)
         here = self._divergence(sample, begun.coordinates.layers, begun.dense)
         for _ in range(UNFOLDED):
-            if here < unfolding.SMALL:
+            if here < (unfolding.SMALL if begun.layers is None else WELL_UNFOLDED):
                 break
             layers, predicted = unfolding.layers_for(self.density, sample, begun.dense, self.rng)
             if not layers or predicted >= unfolding.GAIN * here:
@@ -296,13 +303,14 @@ class Pilot:
 
     def _mixture(self, begun: Handover, trial: Trial) -> tuple[Handover | None, dict[str, Any]]:
         """Chains spread over the modes by a mixture, where some are near the draws of a trial; else None."""
-        x = folded(begun.coordinates.layers, trial.flat[self.rng.permutation(len(trial.flat))[:MODES]])
+        y = trial.flat[self.rng.permutation(len(trial.flat))[:MODES]]
+        x = placed(begun.coordinates.layers, y).x
         return with_mixture(self.density, x, self.rng, len(begun.x), self.target_acceptance)
 
     def _sample(self, begun: Handover, trial: Trial) -> Sample:
         """Draws of a trial, of x, with the gradients of log π there."""
         y = trial.flat[np.sort(self.rng.permutation(len(trial.flat))[:MOST])]
-        x = folded(begun.coordinates.layers, y)
+        x = placed(begun.coordinates.layers, y).x
         grad = self.density.value_and_grad(x)[1]
         good = np.isfinite(grad).all(1)
         return Sample(x[good], grad[good])
@@ -330,5 +338,5 @@ def _as_trial(drawn: Draws, coordinates: Coordinates) -> Trial:
     x = drawn["position"]
     y = unfolded(coordinates.layers, x.reshape(-1, x.shape[-1]))
     stats = {name: rows for name, rows in drawn.items() if name != "position"}
-    stats |= {"lp": drawn["lp"] + log_det(coordinates.layers, y).reshape(x.shape[:2])}
+    stats |= {"lp": drawn["lp"] + placed(coordinates.layers, y).log_det.reshape(x.shape[:2])}
     return Trial(y.reshape(x.shape), stats, replace(coordinates, layers=()))

@@ -117,17 +117,17 @@ def pooled(layer: Noncentring, sample: Sample, scaled: np.ndarray) -> Noncentrin
         scaled: which children the model scales, of shape (q,); of the others p is 0.
     """
     C, tiny = layer.children, np.finfo(float).tiny
-    place, log_scale, _, _ = layer.of_ancestors(sample.y)
+    of = layer.of_ancestors(sample.y)
     x, g = sample.y[:, C], sample.grad[:, C]
     if layer.basis is not None:
         x, g = np.linalg.solve(layer.basis, x.T).T, g @ layer.basis
-    E, shift, spread = np.exp(-2 * np.clip(log_scale, -30, 30)), x.mean(0), x.std(0) + tiny
-    features = np.stack([-E * (x - place) * scaled, (shift - x) / spread, np.ones_like(x)], 2)
+    E, shift, spread = np.exp(-2 * np.clip(of.log_scale, -30, 30)), x.mean(0), x.std(0) + tiny
+    features = np.stack([(-E * (x - of.place) * scaled).T, ((shift - x) / spread).T, np.ones_like(x).T], 1)
     first = np.mean(g**2, 0) / np.mean(E, 0)
     p, q, r = np.where(scaled, first, 0.0), np.where(scaled, 0.0, np.mean(g**2, 0) * spread), np.zeros(len(C))
     for _ in range(ROUNDS):
-        weighted = features / (p * E + q / spread)[:, :, None]
-        normal, right = np.einsum("ijk,ijl->jkl", weighted, features), np.einsum("ijk,ij->jk", weighted, g)
+        weighted = features / (p * E + q / spread).T[:, None]
+        normal, right = weighted @ np.swapaxes(features, 1, 2), np.einsum("jki,ij->jk", weighted, g)
         size = np.sqrt(np.einsum("jkk->jk", normal)) + tiny
         scale_free = normal / size[:, :, None] / size[:, None] + RIDGE * np.eye(3)
         p, q, r = (np.linalg.solve(scale_free, (right / size)[..., None])[..., 0] / size).T

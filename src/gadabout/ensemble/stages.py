@@ -31,6 +31,8 @@ SIFTING = 16
 """iterations by which chains in modes of negligible mass are found before anything is learned"""
 WITH_MOMENTUM = (Move.NUTS, Move.NUTS_DIAGONAL, Move.SPLIT_HMC)
 """moves of which every iteration draws a momentum, and so has an energy that is recorded"""
+AT_ONCE = 0.2
+"""draws that a proposal from a mixture is worth, with which nothing else is tried"""
 COPIES = 8
 """of the draws of a pilot run that are held at once"""
 Factor = Literal["auto", "dense", "diagonal"]
@@ -143,6 +145,8 @@ class Ascend(AbstractHostStage):
         if not (self.mixture and apart and context.density.dim <= MOST_COORDINATES):
             return None
         found, told = with_mixture(context.density, ends, context.rng, context.settings.num_chains)
+        if found is not None and told["mixture_efficiency"] < AT_ONCE:
+            return None
         context.note(told)
         return found
 

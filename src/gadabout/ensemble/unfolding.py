@@ -155,10 +155,11 @@ def _best_layer(
     """The layer of least Fisher divergence, and that; None where none gains enough."""
     curvature = curvature_at(density, points, _given_others(sample, dense))
     K, sure = scaled_pairs(curvature, sample.y.std(0))
-    best, divergence = None, before
+    best, divergence, seen = None, before, set()
     for parents in (False, True):
         pairs, tried = pick(K, sure, parents), 0
-        while pairs.any() and tried < TRIES:
+        while pairs.any() and tried < TRIES and pairs.tobytes() not in seen:
+            seen.add(pairs.tobytes())
             layer, found = _simplest(candidates(density, sample, pairs, K, curvature), sample, dense)
             tried = 0 if found < GAINED * divergence else tried + 1
             if found < divergence:
