@@ -152,8 +152,8 @@ class Pilot:
         if evidence["doubt"] or max(worth.values()) < choose.LITTLE:
             others = [each for name, each in worth.items() if not (evidence["stuck"] and name == choose.Move.SPLIT_HMC)]
             waiting = choose.waiting(evidence)
-            begun, found = self._nuts_tried(begun, evidence, waiting * max(others, default=0.0))
-            worth["nuts"] = found / waiting
+            begun, alone = self._nuts_tried(begun, evidence, waiting * max(others, default=0.0))
+            worth["nuts"] = alone / waiting
         return begun, {name: float(f"{each:.3g}") for name, each in worth.items()}
 
     def _nuts_tried(self, begun: Handover, evidence: dict[str, Any], best: float) -> tuple[Handover, float]:
