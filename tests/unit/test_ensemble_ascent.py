@@ -89,6 +89,14 @@ def test_an_ascent_ends_in_the_typical_set_and_not_at_the_mode():
     assert density.gradients < 16 * 2 * 40
 
 
+def test_a_wall_of_exponentials_does_not_end_an_ascent():
+    """Of −x − e^(−x), from −150: a first step of 100 makes the inverse Hessian so small that the end seems near."""
+    walled = Density(lambda x: (-x.sum(1) - np.exp(-x).sum(1), np.exp(-x) - 1), 1)
+    paths = ascend(walled, np.array([[-150.0], [-80.0], [-20.0]]))
+    assert paths.arrived.all()
+    assert (paths.ends.value > -20).all()
+
+
 def test_a_path_that_has_ended_is_not_evaluated_again():
     density = Density(gaussian(np.ones(3)), 3)
     paths = ascend(density, np.concatenate([np.zeros((9, 3)), np.full((1, 3), 50.0)]))

@@ -22,6 +22,9 @@ SHRINK, SMALLEST = 0.3, 1e-12
 """of a step that did not climb, and the step at which its direction is given up"""
 GIVE_UP = 4
 """directions that a chain gives up before it stays where it is"""
+LIKENESS, ROUNDING = 0.5, 1e-6
+"""shares of half the sum of its slopes, and of log π, by which, and by a nat, the gain of the last step may differ from
+that half"""
 STRAIGHT = 100
 """steps in a row, each twice as long, on which log π rises without curvature, after which a chain has run off"""
 CURVATURE = 1_600
@@ -94,7 +97,8 @@ def ascend(
     Where widths differ by orders of magnitude, eight steps show too little of them, and it ends some way outside. A
     step along which the density is convex adds no curvature, and the next one is twice as long. Fewer than three steps
     say too little of H, unless the chain stands in the mode itself, where a first Newton step on a round density leads,
-    or where it began there.
+    or where it began there. None ends after a step that gained other than its slopes say of a quadratic: down a wall of
+    e^x a long first step makes H so small that the end seems near.
 
     Args:
         density: has `value_and_grad`; an `AbstractDensity`, or one that is `Whitened`.
@@ -120,6 +124,8 @@ def ascend(
         there = Points(y := x[c] + t[:, None] * d, *density.value_and_grad(y))
         climbed = there.finite & (there.value >= value[c] + 1e-4 * t * _dot(grad[c], d))
         step, fall = there.x - x[c], grad[c] - there.grad
+        gain, of_slopes = there.value - value[c], 0.5 * _dot(step, grad[c] + there.grad)
+        quadratic = np.abs(gain - of_slopes) <= LIKENESS * np.abs(of_slopes) + 1 + ROUNDING * np.abs(there.value)
         bends = climbed & (_dot(step, fall) > 1e-10 * np.linalg.norm(step, axis=1) * np.linalg.norm(fall, axis=1))
         for rows, new, where in (
             (steps, step, bends), (falls, fall, bends), (pairs, np.ones(len(c), bool), bends),
@@ -138,7 +144,7 @@ def ascend(
         without_bound = (there.value == np.inf) & (straight[c] >= FEWEST)
         straight[c] = np.where(without_bound, STRAIGHT, np.where(climbed & ~bends, straight[c] + 1, 0))
         form = _dot(grad[c], newton)
-        arrived[c] = bends & (((pairs[c].sum(1) >= min(3, n)) & (form <= near * n)) | (form <= 1e-3 * n))
+        arrived[c] = bends & quadratic & (((pairs[c].sum(1) >= min(3, n)) & (form <= near * n)) | (form <= 1e-3 * n))
     far = ~arrived & (np.max(np.abs(x - positions), 1) > 2.0**STRAIGHT)
     return Paths(Points(x, value, grad), path_x, path_grad, arrived, far | (straight >= STRAIGHT))
 
