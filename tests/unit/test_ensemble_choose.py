@@ -4,14 +4,16 @@ import numpy as np
 import pytest
 
 from gadabout.diagnostics import independence_efficiency
-from gadabout.ensemble import choose, made, pilot
+from gadabout.ensemble import choose, made, worth
 from gadabout.ensemble.choose import Move
 from gadabout.ensemble.coordinates import Coordinates, Noncentring
 from gadabout.ensemble.handover import Handover
 from gadabout.ensemble.independence import Independence
+from gadabout.ensemble.layering import Layering
 from gadabout.ensemble.mixture import FromMixture, Mixture
 from gadabout.ensemble.nuts import Nuts
 from gadabout.ensemble.pilot import Pilot
+from gadabout.ensemble.pilot_runs import PilotRuns
 from gadabout.ensemble.split_hmc import SplitHMC, squares
 from gadabout.ensemble.stages import kind_of, made_move, move_of, nuts_chosen
 from gadabout.ensemble.tails import SCALES, fitted_weights, log_radial_density
@@ -243,7 +245,7 @@ def test_trials_are_joined_in_time():
 
 def piloted(density, x, coordinates, step_size=1.5, move=None, seed=2):
     begun = Handover(x, coordinates.mean, coordinates.factor, np.asarray(step_size))
-    return Pilot(density, generator(seed)).choose(begun, move, {})
+    return Pilot(PilotRuns(density, generator(seed), 0.8)).choose(begun, move, {})
 
 
 def test_the_pilot_run_chooses_independence_proposals_on_a_gaussian():
@@ -259,7 +261,7 @@ def test_the_pilot_run_chooses_independence_proposals_on_a_gaussian():
 def test_the_pilot_run_chooses_nuts_in_a_funnel(monkeypatch):
     """Of two coordinates, which are too few for layers; where a mixture is not to be had."""
     monkeypatch.setattr(made, "MOST_COORDINATES", 0)
-    monkeypatch.setattr(pilot, "MOST_SPENT", 10**6)
+    monkeypatch.setattr(worth, "MOST_SPENT", 10**6)
     target, rng = Curved(2.0, bend=0.0), generator(3)
     x = target.draws(16, rng)
     handed, evidence = piloted(Rows(2, target.density), x, Coordinates(np.zeros(2), np.diag([1.0, 20.0])))
@@ -295,10 +297,12 @@ def test_the_pilot_run_unfolds_a_funnel(unfold):
     rng = generator(3)
     begun = Handover(rng.standard_normal((16, 5)), np.zeros(5), np.eye(5), np.asarray(0.5))
     names = ["v", *(f"x[{i}]" for i in range(4))]
-    handed, evidence = Pilot(Rows(5, funnel), rng, unfold=unfold, names=names).choose(begun, Move.SPLIT_HMC, {})
+    handed, evidence = Pilot(PilotRuns(Rows(5, funnel), rng, 0.8), unfold=unfold, names=names).choose(
+        begun, Move.SPLIT_HMC, {}
+    )
     if not unfold:
         assert handed.layers is None
-        assert not evidence.keys() & {"coordinates", "fisher_divergence", "settled"}
+        assert not evidence.keys() & {"coordinates", "fisher_divergence"}
         return
     (layer,) = handed.coordinates.layers
     np.testing.assert_array_equal(layer.log_scales[:, layer.ancestors == 0], 0.5)
@@ -350,7 +354,7 @@ def test_the_pilot_run_proposes_from_a_mixture_where_chains_do_not_mix(side):
 def test_layers_are_looked_for_in_draws_of_all_chains():
     draws = np.broadcast_to(np.arange(16.0)[:, None], (400, 16, 3))
     begun = Handover(draws[0], np.zeros(3), np.eye(3), np.asarray(1.5))
-    sample = Pilot(Rows(3, gaussian), generator(2))._sample(begun, trial_of(draws))
+    sample = Layering(PilotRuns(Rows(3, gaussian), generator(2), 0.8), dense=True)._sample(begun, trial_of(draws))
     np.testing.assert_array_equal(np.unique(sample.y[:, 0]), np.arange(16))
 
 
@@ -369,7 +373,7 @@ def test_what_numpy_says_of_far_points_is_not_passed_on(log_density):
     rng, side = generator(3), np.where(np.arange(16) < 8, -10.0, 10.0)[:, None]
     x = rng.standard_normal((16, 5)) + (side if log_density is islands else 0.0)
     begun = Handover(x, np.zeros(5), np.eye(5), np.asarray(0.5))
-    Pilot(Rows(5, overflowing), rng, names=list("vabcd")).choose(begun, None, {})
+    Pilot(PilotRuns(Rows(5, overflowing), rng, 0.8), names=list("vabcd")).choose(begun, None, {})
 
 
 def test_no_mixture_is_fitted_for_a_move_that_is_named_or_a_second_time():
@@ -379,7 +383,7 @@ def test_no_mixture_is_fitted_for_a_move_that_is_named_or_a_second_time():
     assert move_of(handed) is Move.SPLIT_HMC
     assert "modes" not in evidence
     begun = Handover(x, here.mean, here.factor, np.asarray(1.5))
-    handed, evidence = Pilot(Rows(3, islands), generator(2)).choose(begun, None, {"modes": []})
+    handed, evidence = Pilot(PilotRuns(Rows(3, islands), generator(2), 0.8)).choose(begun, None, {"modes": []})
     assert handed.mixture is None
     assert any(reason.startswith("R-hat is") for reason in evidence["doubt"])
 

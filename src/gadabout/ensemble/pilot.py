@@ -17,15 +17,14 @@ from typing import Any
 
 import numpy as np
 
-from gadabout.density import AbstractDensity
-from gadabout.ensemble import choose, unfolding
-from gadabout.ensemble.coordinates import Coordinates, Noncentring, in_words, placed, unfolded
-from gadabout.ensemble.curvature import Sample
+from gadabout.ensemble import choose
+from gadabout.ensemble.coordinates import placed
 from gadabout.ensemble.handover import Handover
-from gadabout.ensemble.made import HALVINGS, chosen, made_move, with_mixture
+from gadabout.ensemble.layering import SHORTER, Layering
+from gadabout.ensemble.made import chosen, with_mixture
 from gadabout.ensemble.modes import discarded_chains, distinct_starts, replacements
-from gadabout.ensemble.move import AbstractMove, Draws, State
-from gadabout.ensemble.nuts import LearningNuts, Nuts
+from gadabout.ensemble.move import State
+from gadabout.ensemble.pilot_runs import PilotRuns
 from gadabout.ensemble.trial import (
     LARGEST_RHAT,
     Trial,
@@ -36,7 +35,8 @@ from gadabout.ensemble.trial import (
     slow_chains,
     stretched,
 )
-from gadabout.ensemble.warmup import AGREEMENT, Warmup
+from gadabout.ensemble.warmup import AGREEMENT
+from gadabout.ensemble.worth import worth_of_moves
 
 FEWEST, MOST, FOR_EACH = 800, 1_600, 8
 """draws of all chains in a pilot run: 8 for each coordinate, but not fewer nor more than these"""
@@ -46,24 +46,12 @@ LONGER = 8
 """times as many where there is doubt, and at most where tails leave the choice open"""
 MANY_CHAINS, MEMORY = 16, 2**28
 """where there is doubt, more chains make as many iterations as these, in so many bytes of draws"""
-SHORTER, MOST_TIMES, MOST_TRIALS = 0.25, 3, 6
+FREEING, MOST_TIMES, MOST_TRIALS = 0.25, 3, 6
 """by which steps are shortened to free a slow chain, how many times, and in how many trials"""
-SOME = 0.2
-"""the share of trajectories with shorter and with finer steps, where coordinates have layers, or chains stand still"""
-TRIED, TRIED_NUTS = 96, 48
-"""iterations of a move in question, and of NUTS, an iteration of which takes many gradients"""
-PIECE, MOST_SPENT = 8, 10_000
-"""iterations of NUTS in which its step size is learned at once, and gradients of a chain after which it is given up"""
 MODES = 128
 """draws from which ascents to modes begin"""
 TOO_MANY = 1e-3
-"""the share of trajectories that diverge with which layers as people write them, and shorter steps, are tried"""
-LAYERED = 300
-"""iterations of a trial in coordinates with layers at the least: necks are seldom visited"""
-UNFOLDED, WELL_UNFOLDED = 3, 0.06
-"""times that layers of coordinates are looked for, and the Fisher divergence with layers that is small enough"""
-RELEARNED = 250
-"""iterations at most in which the Gaussian is learned again"""
+"""the share of trajectories that diverge with which the run is done again with some steps shorter"""
 
 
 @dataclass
@@ -71,16 +59,12 @@ class Pilot:
     """The pilot run of chains that warm-up left in these coordinates, with this step size.
 
     Args:
-        density: log π.
-        rng: the generator.
-        target_acceptance: that the step size is steered to where it is learned again.
+        runs: that it is made of.
         unfold: whether coordinates may have layers.
         names: of the coordinates of x.
     """
 
-    density: AbstractDensity
-    rng: np.random.Generator
-    target_acceptance: float = 0.8
+    runs: PilotRuns
     unfold: bool = True
     names: Sequence[str] = ()
 
@@ -99,7 +83,7 @@ class Pilot:
         most = self.most(begun.x.shape)
         evidence, found = self._judged(trial, most)
         if self.unfold and choose.far_from_gaussian(evidence):
-            begun, trial, learned = self._unfolded(begun, trial)
+            begun, trial, learned = Layering(self.runs, begun.dense).layered(begun, trial, self.names)
             anew |= learned
             if begun.layers is not None:
                 evidence, found = self._judged(trial, most)
@@ -107,9 +91,9 @@ class Pilot:
         while True:
             if times < MOST_TIMES and (trial.diverging > TOO_MANY or evidence["stuck"]):
                 begun, times = self._with_shorter_steps(begun, times), times + 1
-                begun, trial = self._run(begun, len(trial.draws))
+                begun, trial = self.runs.split_hmc(begun, len(trial.draws))
             elif more := choose.wanted(evidence, trial.draws.shape, most):
-                begun, further = self._run(begun, more)
+                begun, further = self.runs.split_hmc(begun, more)
                 trial = trial.and_more(further.draws, further.stats)
             else:
                 break
@@ -121,7 +105,8 @@ class Pilot:
                 return mixture, evidence | {"why": choose.why(evidence)}
         evidence["correlated"] = correlated(trial.draws)
         if move is None and choose.far_from_gaussian(evidence):
-            begun, evidence["worth"] = self._worth(begun, trial, evidence, found)
+            evidence["share"] = effective_share(trial.in_rows)
+            begun, evidence["worth"] = worth_of_moves(self.runs, begun, evidence, found)
         picked = choose.one_of_kind(choose.decide(evidence) if move is None else move, evidence)
         evidence |= anew | {"move": str(picked), "named": move is not None}
         repeats = choose.repeats(picked, evidence)
@@ -133,57 +118,7 @@ class Pilot:
         """The handover with some steps shorter, after it was given so `times` before: then all are half as long."""
         assert begun.step_size is not None
         shrunk = begun.step_size * (0.5 if times else 1.0)
-        return replace(begun, shorter=np.asarray(SOME), step_size=np.asarray(shrunk))
-
-    def _worth(
-        self, begun: Handover, trial: Trial, evidence: dict[str, Any], found: State
-    ) -> tuple[Handover, dict[str, float]]:
-        """What a gradient of each move in question is worth, in draws, and where chains stand after they were tried.
-
-        By the slowest of the whitened coordinates and of their squares; a value counts as half a gradient. NUTS is
-        tried where no other is worth much, or there is doubt, and counts for less (`choose.waiting`).
-        """
-        share = effective_share(trial.in_rows)
-        evidence["share"] = share
-        worth = {str(choose.Move.SPLIT_HMC): share / (choose.TURN + choose.GRADIENT * evidence["gradients"])}
-        if choose.covered(evidence):
-            handed = chosen(begun, choose.one_of_kind(choose.Move.INDEPENDENCE, evidence), **found)
-            begun, worth["independence"] = self._tried(handed, made_move(self.density, handed))
-        if evidence["doubt"] or max(worth.values()) < choose.LITTLE:
-            others = [each for name, each in worth.items() if not (evidence["stuck"] and name == choose.Move.SPLIT_HMC)]
-            waiting = choose.waiting(evidence)
-            begun, alone = self._nuts_tried(begun, evidence, waiting * max(others, default=0.0))
-            worth["nuts"] = alone / waiting
-        return begun, {name: float(f"{each:.3g}") for name, each in worth.items()}
-
-    def _nuts_tried(self, begun: Handover, evidence: dict[str, Any], best: float) -> tuple[Handover, float]:
-        """The same of NUTS: nothing, if an iteration takes so many gradients that it would be worth less than `best`
-        even were its draws independent, or learning its step size takes more than `MOST_SPENT` of a chain."""
-        here = begun.coordinates
-        if choose.one_of_kind(choose.Move.NUTS, evidence) is choose.Move.NUTS_DIAGONAL:
-            here = here.diagonal()
-        learner, spent = LearningNuts(self.density, TRIED_NUTS, HALVINGS), 0.0
-        state = learner.init(begun.x, here, self.rng)
-        for done in range(0, TRIED_NUTS, PIECE):
-            before = self.density.gradients
-            state, _ = learner.advance(state, self.rng, PIECE)
-            piece = (self.density.gradients - before) / len(begun.x)
-            spent += piece
-            hopeless = done > 0 and PIECE / piece < best
-            if hopeless or spent > MOST_SPENT:
-                return begun, 0.0
-        move = Nuts(self.density, *learner.learned(state), halvings=HALVINGS)
-        return self._tried(replace(begun, x=learner.positions(state)), move, TRIED_NUTS)
-
-    def _tried(self, begun: Handover, move: AbstractMove, iterations: int = TRIED) -> tuple[Handover, float]:
-        """Where chains stand after a move was tried, and what a gradient of it is worth."""
-        before = self.density.gradients + choose.VALUE * self.density.values
-        state, drawn = move.advance(move.init(begun.x, self.rng), self.rng, iterations)
-        spent = self.density.gradients + choose.VALUE * self.density.values - before
-        made = drawn["lp"].size
-        share = effective_share(_as_trial(drawn, begun.coordinates).in_rows)
-        local = choose.TURN * float(np.mean(drawn["gradient_evaluations"] > 0))
-        return replace(begun, x=move.positions(state)), share / (spent / made + local)
+        return replace(begun, shorter=np.asarray(SHORTER), step_size=np.asarray(shrunk))
 
     @staticmethod
     def usual_length(shape: tuple[int, ...], chains: int | None = None) -> int:
@@ -197,17 +132,9 @@ class Pilot:
         usual, room = LONGER * cls.usual_length(shape), MEMORY // (8 * shape[0] * shape[1])
         return usual, max(usual, min(LONGER * cls.usual_length(shape, MANY_CHAINS), room))
 
-    def _run(self, begun: Handover, iterations: int, shortened: float = 1.0) -> tuple[Handover, Trial]:
-        """Where chains stand after iterations of split HMC, with steps shortened by a factor, and the trial."""
-        assert begun.step_size is not None
-        handed = replace(begun, step_size=np.asarray(begun.step_size * shortened))
-        move = made_move(self.density, chosen(handed, choose.Move.SPLIT_HMC))
-        state, drawn = move.advance(move.init(begun.x, self.rng), self.rng, iterations)
-        return replace(begun, x=move.positions(state)), _as_trial(drawn, begun.coordinates)
-
     def _trial(self, begun: Handover, length: int, known: dict[str, Any]) -> tuple[Handover, Trial, dict[str, Any]]:
         """A trial after chains, or learning, began anew, where they had to; and what is said of that."""
-        begun, trial = self._run(begun, length)
+        begun, trial = self.runs.split_hmc(begun, length)
         discarded, anew = discarded_chains(trial.draws, trial.stats["lp"]), {}
         freed = slow_chains(trial.stats) & ~discarded
         if freed.any():
@@ -222,8 +149,9 @@ class Pilot:
         if discarded.any() or freed.any() or stretch > AGREEMENT:
             anew |= {"stretch": stretch}
             flat = trial.draws[:, ~discarded].reshape(-1, trial.draws.shape[-1])
-            begun = self._learn_anew(replace(begun, x=begun.x[replacements(discarded)]), flat)
-            begun, trial = self._run(begun, LONGER * length if freed.any() else length)
+            begun, settled = self.runs.warmup_from(replace(begun, x=begun.x[replacements(discarded)]), flat)
+            anew |= {"settled": True} if settled else {}
+            begun, trial = self.runs.split_hmc(begun, LONGER * length if freed.any() else length)
         return begun, trial, anew
 
     def _free(self, begun: Handover, trial: Trial, kept: np.ndarray) -> tuple[Handover, Trial]:
@@ -236,84 +164,16 @@ class Pilot:
             times += 1 if slow_chains(now.stats)[kept].any() else -1
             if times > MOST_TIMES:
                 break
-            begun, now = self._run(begun, len(trial.draws), SHORTER**times)
+            begun, now = self.runs.split_hmc(begun, len(trial.draws), FREEING**times)
             if not times and not slow_chains(now.stats)[kept].any():
                 return begun, now
         return begun, trial
 
-    def _learn_anew(self, begun: Handover, draws: np.ndarray) -> Handover:
-        """The handover after another warm-up that begins with the Gaussian of draws (draws, n)."""
-        assert begun.factor is not None
-        factor = np.sqrt(draws.var(0) + np.finfo(float).tiny)
-        if begun.factor.ndim == 2:
-            factor = np.linalg.cholesky(np.diag(0.1 * factor**2) + 0.9 * np.cov(draws.T).reshape(len(factor), -1))
-        return self._learn_from(replace(begun, mean=draws.mean(0), factor=factor))[0]
-
-    def _learn_from(self, begun: Handover) -> tuple[Handover, bool]:
-        """The handover after another warm-up that begins with its coordinates, and whether that settled."""
-        warmup = Warmup(self.density, RELEARNED, self.target_acceptance)
-        state = warmup.init(begun.x, begun.coordinates, self.rng)
-        state, _ = warmup.advance(state, self.rng, RELEARNED)
-        return learned(warmup, state), warmup.settled(state)
-
-    def _unfolded(self, begun: Handover, trial: Trial) -> tuple[Handover, Trial, dict[str, Any]]:
-        """The handover in coordinates with layers, and a trial there, where they pay; and what is said of that.
-
-        Layers are looked for again in the draws that they made possible, until the divergence is small or no longer
-        falls: new layers are compared with those before on draws made in the new ones, which may reach further.
-        """
-        sample, told, length = self._sample(begun, trial), {}, max(len(trial.draws), LAYERED)
-        here = self._divergence(sample, begun.coordinates.layers, begun.dense)
-        for _ in range(UNFOLDED):
-            if here < (unfolding.SMALL if begun.layers is None else WELL_UNFOLDED):
-                break
-            layers, predicted = unfolding.layers_for(self.density, sample, begun.dense, self.rng)
-            if not layers or predicted >= unfolding.GAIN * here:
-                break
-            there, further, settled = self._under(layers, begun, sample, length)
-            sample = self._sample(there, further)
-            before, here = (self._divergence(sample, each, begun.dense) for each in (begun.coordinates.layers, layers))
-            if not here < before:
-                break
-            begun, trial = there, further
-            told |= {"settled": settled}
-        if begun.layers is not None and trial.diverging > TOO_MANY:  # a fit that ends where draws do
-            layers = unfolding.plain_layers(self.density, sample, begun.coordinates.layers, begun.dense, self.rng)
-            there, further, settled = self._under(layers, begun, sample, length)
-            if further.diverging < 0.5 * trial.diverging:
-                begun, trial, sample = there, further, self._sample(there, further)
-                told |= {"settled": settled}
-        both = (self._divergence(sample, layers, begun.dense) for layers in ((), begun.coordinates.layers))
-        told |= {"fisher_divergence": [float(f"{each:.3g}") for each in both]}
-        if begun.layers is not None:
-            told |= {"coordinates": in_words(begun.coordinates.layers, self.names)}
-        return begun, trial, told
-
-    @staticmethod
-    def _divergence(sample: Sample, layers: tuple[Noncentring, ...], dense: bool) -> float:
-        return unfolding.fisher_divergence(sample.below(layers), dense)
-
-    def _under(
-        self, layers: tuple[Noncentring, ...], begun: Handover, sample: Sample, iterations: int
-    ) -> tuple[Handover, Trial, bool]:
-        """The handover after a warm-up in coordinates with layers, a trial there, and whether the warm-up settled."""
-        here = unfolding.gaussian_of(sample.below(layers), begun.dense, layers)
-        there, settled = self._learn_from(replace(begun, **here.arrays()))
-        return *self._run(replace(there, shorter=np.asarray(SOME)), iterations), settled
-
     def _mixture(self, begun: Handover, trial: Trial) -> tuple[Handover | None, dict[str, Any]]:
         """Chains spread over the modes by a mixture, where some are near the draws of a trial; else None."""
-        y = trial.flat[self.rng.permutation(len(trial.flat))[:MODES]]
+        y = trial.flat[self.runs.rng.permutation(len(trial.flat))[:MODES]]
         x = placed(begun.coordinates.layers, y).x
-        return with_mixture(self.density, x, self.rng, len(begun.x), self.target_acceptance)
-
-    def _sample(self, begun: Handover, trial: Trial) -> Sample:
-        """Draws of a trial, of x, with the gradients of log π there."""
-        y = trial.flat[np.sort(self.rng.permutation(len(trial.flat))[:MOST])]
-        x = placed(begun.coordinates.layers, y).x
-        grad = self.density.value_and_grad(x)[1]
-        good = np.isfinite(grad).all(1)
-        return Sample(x[good], grad[good])
+        return with_mixture(self.runs.density, x, self.runs.rng, len(begun.x), self.runs.target_acceptance)
 
     def _judged(self, trial: Trial, most: tuple[int, int]) -> tuple[dict[str, Any], State]:
         """What the draws say, and the parameters of the best independence proposals.
@@ -325,18 +185,3 @@ class Pilot:
         if not choose.wanted(evidence, trial.draws.shape, most):
             evidence = diagnose(trial) | theirs
         return evidence, found
-
-
-def learned(warmup: Warmup, state: State) -> Handover:
-    """What warm-up hands over."""
-    here, step_size = Coordinates.of(state), warmup.rule.finished(state["rule"])
-    x = here.x(state["chains.z"])
-    return Handover(x, **here.arrays(), step_size=np.asarray(step_size))
-
-
-def _as_trial(drawn: Draws, coordinates: Coordinates) -> Trial:
-    x = drawn["position"]
-    y = unfolded(coordinates.layers, x.reshape(-1, x.shape[-1]))
-    stats = {name: rows for name, rows in drawn.items() if name != "position"}
-    stats |= {"lp": drawn["lp"] + placed(coordinates.layers, y).log_det.reshape(x.shape[:2])}
-    return Trial(y.reshape(x.shape), stats, replace(coordinates, layers=()))

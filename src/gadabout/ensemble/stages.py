@@ -19,7 +19,8 @@ from gadabout.ensemble.mixture import MOST_COORDINATES
 from gadabout.ensemble.modes import discarded_chains, distinct_starts, replacements, search_modes
 from gadabout.ensemble.move import STATISTICS, TREE, Draws
 from gadabout.ensemble.nuts import LearningNuts
-from gadabout.ensemble.pilot import Pilot, learned
+from gadabout.ensemble.pilot import Pilot
+from gadabout.ensemble.pilot_runs import PilotRuns, learned
 from gadabout.ensemble.split_hmc import SplitHMC
 from gadabout.ensemble.warmup import LONGEST_STEP, STEP_SIZE, Warmup
 from gadabout.sampler import Learned
@@ -237,9 +238,8 @@ class ChooseMove(AbstractHostStage):
             told = {"move": str(Move.MIXTURE), "named": False, "doubt": []}
             context.note(told | {"why": why(context.evidence | told)})
             return handover
-        pilot = Pilot(
-            context.density, context.rng, float(self.target_acceptance), self.unfold, context.starts.layout.labels
-        )
+        runs = PilotRuns(context.density, context.rng, float(self.target_acceptance))
+        pilot = Pilot(runs, self.unfold, context.starts.layout.labels)
         named = None if self.move is None else Move(self.move)
         handed, evidence = pilot.choose(handover, named, context.evidence)
         context.note(evidence)

@@ -1,0 +1,81 @@
+"""What a pilot run is made of: iterations of split HMC, of another move, and of warm-up, whose draws are discarded."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from gadabout.density import AbstractDensity
+from gadabout.ensemble import choose
+from gadabout.ensemble.coordinates import Coordinates, placed, unfolded
+from gadabout.ensemble.handover import Handover
+from gadabout.ensemble.made import chosen, made_move
+from gadabout.ensemble.move import AbstractMove, Draws, State
+from gadabout.ensemble.trial import Trial, effective_share
+from gadabout.ensemble.warmup import Warmup
+
+RELEARNED = 250
+"""iterations at most in which the Gaussian is learned again"""
+
+
+@dataclass
+class PilotRuns:
+    """Runs that begin where a handover has the chains, and return a handover with where they stand then.
+
+    Args:
+        density: log π.
+        rng: the generator.
+        target_acceptance: that the step size is steered to where it is learned again.
+    """
+
+    density: AbstractDensity
+    rng: np.random.Generator
+    target_acceptance: float
+
+    def split_hmc(self, begun: Handover, iterations: int, shortened: float = 1.0) -> tuple[Handover, Trial]:
+        """Iterations of split HMC, with steps shortened by a factor, and the trial that they are."""
+        assert begun.step_size is not None
+        handed = replace(begun, step_size=np.asarray(begun.step_size * shortened))
+        move = made_move(self.density, chosen(handed, choose.Move.SPLIT_HMC))
+        state, drawn = move.advance(move.init(begun.x, self.rng), self.rng, iterations)
+        return replace(begun, x=move.positions(state)), as_trial(drawn, begun.coordinates)
+
+    def of_move(self, begun: Handover, move: AbstractMove, iterations: int) -> tuple[Handover, float]:
+        """Iterations of a move, and how many effective draws each of its gradients is worth."""
+        before = self.density.gradients + choose.VALUE * self.density.values
+        state, drawn = move.advance(move.init(begun.x, self.rng), self.rng, iterations)
+        spent = self.density.gradients + choose.VALUE * self.density.values - before
+        made = drawn["lp"].size
+        share = effective_share(as_trial(drawn, begun.coordinates).in_rows)
+        local = choose.TURN * float(np.mean(drawn["gradient_evaluations"] > 0))
+        return replace(begun, x=move.positions(state)), share / (spent / made + local)
+
+    def warmup(self, begun: Handover) -> tuple[Handover, bool]:
+        """Another warm-up that begins with the coordinates handed over, and whether it settled."""
+        warmup = Warmup(self.density, RELEARNED, self.target_acceptance)
+        state = warmup.init(begun.x, begun.coordinates, self.rng)
+        state, _ = warmup.advance(state, self.rng, RELEARNED)
+        return learned(warmup, state), warmup.settled(state)
+
+    def warmup_from(self, begun: Handover, draws: np.ndarray) -> tuple[Handover, bool]:
+        """Another warm-up that begins with the Gaussian of draws (draws, n), and whether it settled."""
+        assert begun.factor is not None
+        factor = np.sqrt(draws.var(0) + np.finfo(float).tiny)
+        if begun.factor.ndim == 2:
+            factor = np.linalg.cholesky(np.diag(0.1 * factor**2) + 0.9 * np.cov(draws.T).reshape(len(factor), -1))
+        return self.warmup(replace(begun, mean=draws.mean(0), factor=factor))
+
+
+def learned(warmup: Warmup, state: State) -> Handover:
+    """What warm-up hands over."""
+    here, step_size = Coordinates.of(state), warmup.rule.finished(state["rule"])
+    x = here.x(state["chains.z"])
+    return Handover(x, **here.arrays(), step_size=np.asarray(step_size))
+
+
+def as_trial(drawn: Draws, coordinates: Coordinates) -> Trial:
+    """Draws as a trial in the coordinates y under the layers, with log π of y."""
+    x = drawn["position"]
+    y = unfolded(coordinates.layers, x.reshape(-1, x.shape[-1]))
+    stats = {name: rows for name, rows in drawn.items() if name != "position"}
+    stats |= {"lp": drawn["lp"] + placed(coordinates.layers, y).log_det.reshape(x.shape[:2])}
+    return Trial(y.reshape(x.shape), stats, replace(coordinates, layers=()))
