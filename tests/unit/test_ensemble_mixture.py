@@ -9,7 +9,8 @@ from scipy.integrate import quad
 from scipy.special import logsumexp
 
 from gadabout.ensemble import mixture
-from gadabout.ensemble.mixture import FREEDOM, FromMixture, Mixture, fitted, local_step
+from gadabout.ensemble.from_mixture import FromMixture, local_step
+from gadabout.ensemble.mixture import FREEDOM, Mixture, fitted
 from gadabout.ensemble.split_hmc import squares
 from tests.exact_draws import Curved, Rows, TwoModes, assert_same, gaussian, generator, in_pieces
 

@@ -7,9 +7,10 @@ import numpy as np
 
 from gadabout.density import AbstractDensity
 from gadabout.ensemble.choose import Move
+from gadabout.ensemble.from_mixture import FromMixture, local_step
 from gadabout.ensemble.handover import Handover
 from gadabout.ensemble.independence import Independence
-from gadabout.ensemble.mixture import MOST_COORDINATES, FromMixture, fitted, local_step
+from gadabout.ensemble.mixture import MOST_COORDINATES, fitted
 from gadabout.ensemble.move import AbstractMove
 from gadabout.ensemble.nuts import Nuts
 from gadabout.ensemble.split_hmc import SplitHMC

@@ -1,0 +1,104 @@
+r"""The modes near where ascents ended, weighed by Laplace's method: $\log\pi(m_k) + \log|L_k|$, $L_k L_k^\top$ the
+inverse of the curvature there. What no ascent finds is not among them.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from gadabout.density.base import AbstractDensity
+from gadabout.ensemble.ascent import ascend
+from gadabout.ensemble.split_hmc import squares
+
+MOST_POINTS = 96
+"""modes at most"""
+CLIMB, NEARLY = 200, 1e-2
+"""turns from where an ascent ended to the mode, at most, and gᵀ H⁻¹ g over n there"""
+APART = 2.0
+"""a mode is another one if it is further from those before than so many widths of theirs, times √n"""
+SEARCHES, AGAIN = 12, 128
+"""more rounds of ascents at most, and ascents of each"""
+FEW = 0.02
+"""the chance of another mode that is let be"""
+NEGLIGIBLE = 9.0
+"""nats of mass below the first"""
+
+
+@dataclass(frozen=True)
+class Modes:
+    """Modes of log π, the heaviest first: `x` (K, n), log masses by Laplace's method (K,), factors (K, n, n), and how
+    many ascents led to each, (K,).
+    """
+
+    x: np.ndarray
+    mass: np.ndarray
+    factors: np.ndarray
+    count: np.ndarray
+
+    @property
+    def seen_once(self) -> float:
+        """The share of ascents to these modes whose mode no other found: the chance that the next finds another (Good
+        1953, "The population frequencies of species and the estimation of population parameters")."""
+        return float(np.sum(self.count == 1) / max(np.sum(self.count), 1))
+
+
+def find_modes(density: AbstractDensity, ends: np.ndarray, rng: np.random.Generator) -> Modes | None:
+    """Modes of no negligible mass; ascents from about those that were found are added until few are seen once."""
+    scale = ends.std(0) + 1e-8
+    tops = _climbed(density, ends, scale)
+    for further in range(SEARCHES + 1):
+        found = _different(density, *tops, scale)
+        if found is None or len(found.x) < 2 or further == SEARCHES or (further and found.seen_once < FEW):
+            return found
+        spread = np.sqrt(np.var(found.x, 0) + np.mean(np.sum(found.factors**2, 2), 0))
+        widths = np.resize((1.0, 2.0), AGAIN)[:, None] * spread
+        starts = found.x.mean(0) + widths * rng.standard_normal((AGAIN, ends.shape[1]))
+        more = _climbed(density, starts, scale)
+        tops = np.concatenate([tops[0], more[0]]), np.concatenate([tops[1], more[1]])
+    raise AssertionError
+
+
+def _climbed(density: AbstractDensity, starts: np.ndarray, scale: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Modes that ascents lead to, (m, n), and log π there.
+
+    One that began in a mode finds no step that climbs: it counts where its gradient is small by the curvature there.
+    """
+    paths = ascend(density, starts, CLIMB, near=1e-4)
+    ends, there = paths.ends, paths.arrived.copy()
+    rest = np.flatnonzero(~there & ends.finite)
+    if len(rest):
+        steps = np.einsum("kij,ki->kj", _inverse_curvature(density, ends.x[rest], scale), ends.grad[rest])
+        there[rest] = squares(steps) < NEARLY * starts.shape[1]
+    return ends.x[there], ends.value[there]
+
+
+def _different(density: AbstractDensity, x: np.ndarray, value: np.ndarray, scale: np.ndarray) -> Modes | None:
+    """Modes among where ascents ended, (m, n), with log π there: those that are `APART`, and of no negligible mass."""
+    n, left = x.shape[1], np.argsort(-value)
+    found: list[tuple[np.ndarray, float, np.ndarray, int]] = []
+    while len(left) and len(found) < MOST_POINTS:
+        top = x[left[0]]
+        factor = _inverse_curvature(density, top[None], scale)[0]
+        near = np.linalg.norm(np.linalg.solve(factor, (x[left] - top).T), axis=0) <= APART * np.sqrt(n)
+        near[0] = True
+        mass = float(value[left[0]] + np.log(np.abs(np.diagonal(factor))).sum())
+        found.append((top, mass, factor, int(near.sum())))
+        left = left[~near]
+    if not found:
+        return None
+    tops, masses, factors, counts = (np.array(part) for part in zip(*found, strict=True))
+    order = np.argsort(-masses)
+    order = order[masses[order] >= masses.max() - NEGLIGIBLE]
+    return Modes(tops[order], masses[order], factors[order], counts[order])
+
+
+def _inverse_curvature(density: AbstractDensity, x: np.ndarray, scale: np.ndarray) -> np.ndarray:
+    """Factors of the inverse of −∇² log π at points (m, n), as wide as they may be ten times `scale` (n,)."""
+    m, n = x.shape
+    step = 1e-4 * scale
+    ends = x[:, None, None] + np.stack([-np.diag(step), np.diag(step)])
+    grad = density.value_and_grad(ends.reshape(-1, n))[1].reshape(m, 2, n, n)
+    H = (grad[:, 0] - grad[:, 1]) / (2 * step[:, None]) * scale[:, None] * scale
+    values, vectors = np.linalg.eigh(np.nan_to_num(0.5 * (H + np.swapaxes(H, 1, 2))))
+    root = scale[:, None] * vectors / np.sqrt(np.clip(values, 1e-2, 1e12))[:, None]
+    return np.linalg.cholesky(root @ np.swapaxes(root, 1, 2))
