@@ -49,6 +49,8 @@ def test_each_runs_once_and_then_with_the_draws_that_it_needs(page, tmp_path):
     assert (ours["seconds"], ours["wanted"], ours["good"]) == (4.0, 4.0, 1)
     again = compare(page, (1,), file, lambda known: pytest.fail("rows are kept"))
     assert again == [ours, theirs]
+    page.write_text(PAGE.replace("-0.5", "-0.6"))
+    assert compare(page, (1,), file, stand_in(q, {"gadabout": 3.0, "numpyro": 2.2}))[0]["figures"]["mean"] == [3.0]
 
 
 def test_who_needs_too_many_draws_counts_as_the_limit(page):

@@ -114,7 +114,7 @@ def test_gradients_are_those_of_jax(count, dense):
     size = np.abs(expected).max()
     np.testing.assert_allclose(value, expected_value, rtol=1e-10)
     np.testing.assert_allclose(grad, expected, atol=1e-10 * size)
-    np.testing.assert_allclose(here.pull(z, by_jax(here.x(z))[1]), expected, atol=1e-10 * size)
+    np.testing.assert_allclose(here.through_factor(here.at(z).pull(by_jax(here.x(z))[1])), expected, atol=1e-10 * size)
     pulled_back = here.through_factor(placed(here.layers, here.affine(z)).pull(by_jax(here.x(z))[1])) if count else grad
     np.testing.assert_allclose(pulled_back, expected, atol=1e-10 * size)
 
@@ -203,7 +203,7 @@ def test_maps_do_not_change_what_they_are_given():
     grad = by_jax(x)[1]
     given = [z, x, grad]
     copies = [each.copy() for each in given]
-    here.x(z), here.z(x), here.pull(z, grad), here.log_det(z), here.then(np.ones(N), np.ones(N))
+    here.x(z), here.z(x), here.at(z).pull(grad), here.log_det(z), here.then(np.ones(N), np.ones(N))
     for each, copy in zip(given, copies, strict=True):
         np.testing.assert_array_equal(each, copy)
 

@@ -187,10 +187,6 @@ class Coordinates:
         """Gradients with respect to z, Lᵀ g, from those with respect to y, both of shape (m, n)."""
         return grad @ self.factor if self.dense else grad * self.factor
 
-    def pull(self, z: np.ndarray, grad: np.ndarray) -> np.ndarray:
-        """Gradients of log π(x(z)) + `log_det(z)`, from those of log π at x(z), all of shape (m, n)."""
-        return self.through_factor(self.at(z).pull(grad))
-
     def log_det(self, z: np.ndarray) -> np.ndarray:
         """log |∂x/∂z| less log |L|, which does not depend on z: of shape (m,)."""
         return self.at(z).log_det

@@ -13,7 +13,7 @@ import numpy as np
 
 from gadabout.density.base import AbstractDensity
 from gadabout.ensemble.mixture import Mixture, log_sum
-from gadabout.ensemble.move import AbstractMove, Draws, State
+from gadabout.ensemble.move import AbstractMove, Draws, State, in_blocks
 from gadabout.ensemble.split_hmc import DIVERGENCE, SplitHMC, accept, squares
 from gadabout.ensemble.warmup import LONGEST_STEP, STEP_SIZE, DualAveraging
 
@@ -74,15 +74,15 @@ class FromMixture(AbstractMove):
 
     @np.errstate(all="ignore")
     def advance(self, state, rng, iterations):
-        blocks = []
-        for _ in range(-(-iterations // self.period)):
-            state, local = self.local(state, rng)
-            state, proposed = self._proposals(state, rng)
-            blocks.append({name: np.concatenate([rows[None], proposed[name]]) for name, rows in local.items()})
-        if not blocks:
-            rows = {name: rows[:0] for name, rows in self._proposals(state, rng.spawn(1)[0])[1].items()}
-            return state, rows
-        return state, {name: np.concatenate([block[name] for block in blocks]) for name in blocks[0]}
+        if not iterations:
+            return state, {name: rows[:0] for name, rows in self._proposals(state, rng.spawn(1)[0])[1].items()}
+        return in_blocks(self._block, state, rng, -(-iterations // self.period))
+
+    def _block(self, state: State, rng: np.random.Generator) -> tuple[State, Draws]:
+        """The state after a local move and the proposals, and the draws, of `period` rows."""
+        state, local = self.local(state, rng)
+        state, proposed = self._proposals(state, rng)
+        return state, {name: np.concatenate([rows[None], proposed[name]]) for name, rows in local.items()}
 
     def local(self, state: State, rng: np.random.Generator) -> tuple[State, Draws]:
         """The state after a local move of each chain, and its statistics, of shape (chains,)."""

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gadabout.ensemble.move import AbstractMove, Draws, State
+from gadabout.ensemble.move import AbstractMove, Draws, State, in_blocks
 from gadabout.ensemble.split_hmc import SplitHMC, accept
 from gadabout.ensemble.tails import ScaleMixture, Tails
 
@@ -49,13 +49,9 @@ class Independence(AbstractMove):
 
     @np.errstate(all="ignore")
     def advance(self, state, rng, iterations):
-        blocks = []
-        for _ in range(-(-iterations // self.period)):
-            state, drawn = self._block(state, rng)
-            blocks.append(drawn)
-        if len(blocks) < 2:
-            return state, blocks[0] if blocks else self.local.advance(state, rng, 0)[1]
-        return state, {name: np.concatenate([drawn[name] for drawn in blocks]) for name in blocks[0]}
+        if not iterations:
+            return state, self.local.advance(state, rng, 0)[1]
+        return in_blocks(self._block, state, rng, -(-iterations // self.period))
 
     def _block(self, state: State, rng: np.random.Generator) -> tuple[State, Draws]:
         """The state after a block, and its draws, of `period` rows."""

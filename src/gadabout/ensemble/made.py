@@ -63,11 +63,21 @@ def chosen(handover: Handover, move: Move, **learned: np.ndarray) -> Handover:
 
 
 def with_mixture(
-    density: AbstractDensity, ends: np.ndarray, rng: np.random.Generator, chains: int, target_acceptance: float = 0.8
+    density: AbstractDensity,
+    ends: np.ndarray,
+    rng: np.random.Generator,
+    chains: int,
+    target_acceptance: float = 0.8,
+    least: float = 0.0,
 ) -> tuple[Handover | None, dict[str, Any]]:
-    """Chains spread over the modes near `ends` (m, n) by a mixture, if that is of use, and what is said of it."""
+    """Chains spread over the modes near `ends` (m, n) by a mixture, if that is of use, and what is said of it.
+
+    Nothing is said of one of use whose proposals are worth less than `least` draws: it may be fitted again later.
+    """
     mixture, told = fitted(density, ends, rng) if ends.shape[1] <= MOST_COORDINATES else (None, {})
     if mixture is None:
         return None, told
+    if told["mixture_efficiency"] < least:
+        return None, {}
     x, step_size = local_step(density, mixture, rng, chains, target_acceptance)
     return chosen(Handover(x, step_size=np.asarray(step_size)), Move.MIXTURE, **mixture.arrays()), told

@@ -4,6 +4,7 @@ A move works in coordinates and with tuning parameters θ that are given when it
 """
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 
 import numpy as np
 
@@ -42,3 +43,17 @@ class AbstractMove(ABC):
     @abstractmethod
     def positions(self, state: State) -> np.ndarray:
         """Where chains stand, of shape (chains, n)."""
+
+
+def in_blocks(
+    block: Callable[[State, np.random.Generator], tuple[State, Draws]],
+    state: State,
+    rng: np.random.Generator,
+    count: int,
+) -> tuple[State, Draws]:
+    """The state after so many blocks, one at least, and their draws one after another."""
+    state, *rest = block(state, rng)
+    for _ in range(count - 1):
+        state, drawn = block(state, rng)
+        rest.append(drawn)
+    return state, rest[0] if count == 1 else {name: np.concatenate([each[name] for each in rest]) for name in rest[0]}

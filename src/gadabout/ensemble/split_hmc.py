@@ -85,7 +85,6 @@ class SplitHMC(AbstractMove):
                 times = rng.geometric(1 - self.shorter, chains) - 1 if self.shorter else np.zeros(chains)
                 state, found = move.step(state, momentum, uniform, wait, SHORTENED**times)
                 told.append(found)
-            drawn["position"][i] = self.positions(state)
             for name, values in (told[0] if len(told) == 1 else together(told)).items():
                 drawn[name][i] = values
         return state, drawn
@@ -93,7 +92,7 @@ class SplitHMC(AbstractMove):
     def step(
         self, state: State, momentum: np.ndarray, uniform: np.ndarray, wait: np.ndarray, scale: np.ndarray | float = 1.0
     ) -> tuple[State, Draws]:
-        """The state after a trajectory of each chain was accepted or not, and the statistics, of shape (chains,) or ().
+        """The state after a trajectory of each chain was accepted or not, and its draws: positions and statistics.
 
         Args:
             state: that of the chains.
@@ -111,8 +110,10 @@ class SplitHMC(AbstractMove):
             name: np.where(accepted[:, None] if new.ndim > 1 else accepted, new, state[name])
             for name, new in there.items()
         }
+        here = self.coordinates.at(after["z"])
         return after, {
-            "lp": after["lp"] - self.coordinates.log_det(after["z"]),
+            "position": here.x,
+            "lp": after["lp"] - here.log_det,
             "acceptance_rate": np.exp(np.minimum(0, log_ratio)),
             "accepted": accepted,
             "nonfinite": ~finite,

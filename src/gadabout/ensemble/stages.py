@@ -145,9 +145,8 @@ class Ascend(AbstractHostStage):
         """Chains spread by a mixture over the modes near ends (m, n) that are apart; None if it is of no use."""
         if not (self.mixture and apart and context.density.dim <= MOST_COORDINATES):
             return None
-        found, told = with_mixture(context.density, ends, context.rng, context.settings.num_chains)
-        if found is not None and told["mixture_efficiency"] < AT_ONCE:
-            return None
+        chains = context.settings.num_chains
+        found, told = with_mixture(context.density, ends, context.rng, chains, least=AT_ONCE)
         context.note(told)
         return found
 

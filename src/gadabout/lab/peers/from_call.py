@@ -113,9 +113,13 @@ def main(known: dict[str, Any]) -> None:
     seconds = time.perf_counter() - began
     q, rhat_max = quality(drawn)
     q = float(np.nan_to_num(q))
-    good = not failed({"q": q, "rhat_max": rhat_max, "right": _right(model, drawn)}, len(drawn))
-    good = good and q >= WANTED / 2
+    good = may_be_used(q, rhat_max, _right(model, drawn), len(drawn))
     print(json.dumps({"seconds": seconds, "q": q, "rhat": rhat_max, "good": good}))
+
+
+def may_be_used(q: float, rhat_max: float | None, right: bool | None, chains: int) -> bool:
+    """Whether draws have half of the q wanted, an R-hat within its limit, and are not known to be wrong."""
+    return q >= WANTED / 2 and not failed({"q": q, "rhat_max": rhat_max, "right": right}, chains)
 
 
 def _right(model: Model, drawn: np.ndarray) -> bool:

@@ -6,6 +6,7 @@ from its q the draws that reach q = 1,000; processes are given up after `LIMIT` 
 the user's variables or its square.
 """
 
+import hashlib
 import json
 import re
 import sys
@@ -23,10 +24,9 @@ from jaxtyping import Array, Key, PyTree
 
 from gadabout.api import sample
 from gadabout.lab.peers import OURS
-from gadabout.lab.peers.from_call import FIRST, GIVEN_UP, TUNING_SEED, process, to_wanted
-from gadabout.lab.peers.peer_cold import WANTED, enough
+from gadabout.lab.peers.from_call import FIRST, GIVEN_UP, TUNING_SEED, may_be_used, process, to_wanted
+from gadabout.lab.peers.peer_cold import enough
 from gadabout.lab.peers.peer_samplers import PEERS
-from gadabout.lab.peers.peers import failed
 from gadabout.lab.peers.samplers import quality
 from gadabout.lab.peers.truth import differences, of_chains
 from gadabout.lab.rows import Rows
@@ -71,12 +71,14 @@ def compare(
     """A row for the default and one for NumPyro: seconds of the first run and to q = 1,000, medians, and how good.
 
     `apart` is the largest difference of the two first runs in a mean or a variance, in combined standard errors; None
-    where one was given up. Runs that `file` holds are not made again. Raises RuntimeError where a process fails.
+    where one was given up. Runs that `file` holds are not made again, unless the cell that makes the model has changed.
+    Raises RuntimeError where a process fails.
     """
+    cell = hashlib.sha256(cells(page)[0].encode()).hexdigest()
     stored, rows, run = Rows(file), [], run or (lambda known: process(known, __name__, LIMIT))
     made_once = lambda known: stored.row({**known, "start": "call"}, lambda: run(known))
     for peer in (OURS, THEIRS):
-        known = {"target": page.stem, "page": str(page), "peer": peer, "chains": PEERS[peer].usual}
+        known = {"target": page.stem, "page": str(page), "cell": cell, "peer": peer, "chains": PEERS[peer].usual}
         first = made_once(known | {"draws": FIRST, "seed": TUNING_SEED})
         draws = enough(first)
         lost = GIVEN_UP | {"seconds": LIMIT}
@@ -125,7 +127,7 @@ def _judged(x: np.ndarray) -> dict[str, Any]:
     """q, R-hat, whether draws (chain, draw, n) may be used by these, and means and variances with their errors."""
     q, rhat_max = quality(x)
     q = float(np.nan_to_num(q))
-    good = q >= WANTED / 2 and not failed({"q": q, "rhat_max": rhat_max, "right": None}, len(x))
+    good = may_be_used(q, rhat_max, None, len(x))
     figures = {key: values.tolist() for key, values in of_chains(x, quantiles=False).items()}
     return {"q": q, "rhat": rhat_max, "good": good, "figures": figures}
 
