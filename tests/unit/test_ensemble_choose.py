@@ -275,6 +275,7 @@ def test_the_pilot_run_chooses_nuts_in_a_funnel(monkeypatch):
 
 def test_nuts_is_given_up_where_it_takes_gradients_without_end(monkeypatch):
     monkeypatch.setattr(made, "MOST_COORDINATES", 0)
+    monkeypatch.setattr(worth, "MOST_SPENT", 200)
     target, rng = Curved(2.0, bend=0.0), generator(3)
     density = Rows(2, target.density)
     handed, evidence = piloted(density, target.draws(16, rng), Coordinates(np.zeros(2), np.diag([1.0, 20.0])))

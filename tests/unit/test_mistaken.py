@@ -104,6 +104,8 @@ def test_missing_and_extra_data():
 
 def test_positions_and_data_of_the_wrong_kind():
     refused(lambda: gad.sample(normal, [0.0, 0.0]), "jnp.array([0.0, 0.0])", kinds=(TypeError,))
+    named = lambda position: normal(position["a"])
+    refused(lambda: gad.sample(named, {"a": [0.0, 0.0]}), "init['a']", "jnp.array([0.0, 0.0])", kinds=(TypeError,))
     refused(lambda: gad.sample(normal, init_per_chain=jnp.zeros((3, 2))), "num_chains=3", kinds=(ValueError,))
     pandas = pytest.importorskip("pandas")
     frame = pandas.DataFrame({"y": [1.0, 2.0, 3.0]})
