@@ -208,6 +208,15 @@ def test_maps_do_not_change_what_they_are_given():
         np.testing.assert_array_equal(each, copy)
 
 
+def test_a_factor_is_inverted_as_the_triangle_that_it_is():
+    """Widths as a candidate layer may leave them; elimination with pivots finds this factor singular."""
+    factor = np.array([[-90.0, 0, 0, 0], [-6.8e24, 9e-19, 0, 0], [3.4e34, 2.7e31, 3.2e12, 0], [9e15, 5e7, 4e22, 6e26]])
+    with pytest.raises(np.linalg.LinAlgError):
+        np.linalg.solve(factor, np.ones(4))
+    here = Coordinates(np.zeros(4), factor)
+    np.testing.assert_allclose(here.z(here.x(np.eye(4))), np.eye(4), atol=1e-12)
+
+
 def test_no_rows_and_no_pairs():
     nothing = Noncentring(np.zeros(0, int), np.zeros(0, int), *(np.zeros(s) for s in (0, 0, (0, 0), (0, 0))))
     here = Coordinates(np.zeros(N), np.ones(N), (nothing,))

@@ -10,6 +10,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+from scipy.linalg import solve_triangular
 
 if TYPE_CHECKING:
     from gadabout.density.base import AbstractDensity
@@ -177,7 +178,9 @@ class Coordinates:
     def z(self, x: np.ndarray) -> np.ndarray:
         """The coordinates, of shape (m, n), of positions of that shape."""
         y = unfolded(self.layers, x) - self.mean
-        return np.linalg.solve(self.factor, y.T).T if self.dense else y / self.factor
+        if not self.dense:
+            return y / self.factor
+        return solve_triangular(self.factor, y.T, lower=True, check_finite=False).T
 
     def affine(self, z: np.ndarray) -> np.ndarray:
         """y = m + L z, of shape (m, n)."""
