@@ -100,6 +100,20 @@ def test_a_hierarchy_that_is_written_centred_is_written_non_centred(dense):
     assert after < 1e-3
 
 
+@both
+@pytest.mark.parametrize("seed", range(3))
+def test_children_of_laplaces_law_have_no_curvature_and_are_found_by_their_gradients(dense, seed):
+    law = lambda x: normal(x[:2], 0.0, 1.0) - jnp.sum(jnp.abs(x[2:] - x[0])) * jnp.exp(-x[1]) - (x.shape[0] - 2) * x[1]
+    rng = generator(seed)
+    z = np.column_stack([rng.standard_normal((COUNT, 2)), rng.laplace(size=(COUNT, 8))])
+    theta = z[:, :1] + np.exp(z[:, 1:2]) * z[:, 2:]
+    before, layers, after = unfolded(density_of(10, law), np.hstack([z[:, :2], theta]), dense)
+    np.testing.assert_array_equal(layers[0].children, np.arange(2, 10))
+    np.testing.assert_allclose(log_scales(layers[0], 1), 1, atol=0.05)
+    np.testing.assert_allclose(slopes(layers[0], 0), 1, atol=0.1)
+    assert after < 0.6 * before
+
+
 EFFECTS = np.array([28.0, 8.0, -3.0, 7.0, -1.0, 1.0, 18.0, 12.0])
 ERRORS = np.array([15.0, 10.0, 16.0, 11.0, 9.0, 11.0, 10.0, 18.0])
 

@@ -24,7 +24,7 @@ def deep_in_the_neck(density: Density, layer: Noncentring, curvature: Curvature)
     """The curvature where children are `DEEP` nats narrower than at draws, by the ancestor of each that says most.
 
     There data say nothing of them, and the curvature is that of the model. None where some K is negative, as where a
-    model is written non-centred: data widen no scale.
+    model is written non-centred: data widen no scale; and where a child has no curvature there.
     """
     points, K = curvature.points[:DEEP_POINTS].copy(), layer.log_scales
     first = np.argmax(np.abs(K) * np.std(curvature.points[:, layer.ancestors], 0), 1)
@@ -33,7 +33,9 @@ def deep_in_the_neck(density: Density, layer: Noncentring, curvature: Curvature)
             return None
         if (first == i).any():
             points[:, a] -= DEEP / max(np.median(K[first == i, i]), 0.5)
-    return curvature_at(density, points, curvature.step / STEP)
+    deep = curvature_at(density, points, curvature.step / STEP)
+    curved = np.diagonal(deep.hessian, axis1=1, axis2=2)[:, layer.children] > 0
+    return deep if curved.any(0).all() else None
 
 
 def as_written(layer: Noncentring, deep: Curvature) -> Noncentring:

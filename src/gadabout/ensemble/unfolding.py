@@ -2,14 +2,16 @@ r"""Learned non-centring: which coordinates are scaled by which others, and how,
 
 Where log π has the curvature $H_{jj}\propto e^{-2K_{ja}x_a}$ along $x_j$, its third derivative says so at any point:
 $\partial_a\log H_{jj} = -2K_{ja}$ (`curvature`). Pairs in which it is large and agrees over some draws are the scales
-of a layer (`coordinates.Noncentring`). Candidates for a layer are the one that people write, also with what data add
-(`pooling`), and regressions: a child's location is fitted to draws by weighted least squares, and K to the log
-variances of residuals r and gradients g, which have the slopes +2K and −2K (gamma regressions, by Fisher scoring: half
-the difference of both is the geometric mean of `gaussian`, carried to scales). They are judged by the Fisher divergence
-of the best Gaussian on draws that it was not fitted to.
+of a layer (`coordinates.Noncentring`). Where there are none, as where children have Laplace's law, whose log density
+has no curvature, the size of gradients tells: log g² has the slope −2K. Candidates for a layer are the one that people
+write, also with what data add (`pooling`), and regressions: a child's location is fitted to draws by weighted least
+squares, and K to the log variances of residuals r and gradients g, which have the slopes +2K and −2K (gamma
+regressions, by Fisher scoring: half the difference of both is the geometric mean of `gaussian`, carried to scales).
+They are judged by the Fisher divergence of the best Gaussian on draws that it was not fitted to.
 """
 
 from collections.abc import Sequence
+from itertools import product
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -29,6 +31,9 @@ POINTS, GRADIENTS = 32, 20_000
 NOTICEABLE, TOGETHER, SURE = 0.06, 0.25, 4.0
 """by how much a standard deviation of an ancestor changes a log scale at least, all of them together (the root of the
 sum of squares), and standard errors that it is away from 0"""
+MOSTLY, CORRELATED = 0.5, 16
+"""the share of draws at which a child has a positive curvature, where that is to tell its scale; else gradients do, of
+which so many draws count for one, since chains are correlated"""
 MOST_LAYERS = 3
 NEGLIGIBLE = 1e-3
 """a Fisher divergence, as chance makes them: what is less is no gain"""
@@ -128,6 +133,18 @@ def scaled_pairs(curvature: Curvature, deviations: np.ndarray) -> tuple[np.ndarr
     return mean, sure
 
 
+def scaled_gradients(sample: Sample) -> tuple[np.ndarray, np.ndarray]:
+    """What `scaled_pairs` returns, by regressions of log g² on each ancestor, of slope −2K."""
+    N = len(sample.y)
+    h = (sample.y - sample.y.mean(0)) / (sample.y.std(0) + np.finfo(float).tiny)
+    size = np.log(sample.grad**2 + np.finfo(float).tiny)
+    size -= size.mean(0)
+    K = np.clip(-0.5 * size.T @ h / N, -LARGEST, LARGEST)
+    sure = 2 * np.abs(K) / (size.std(0)[:, None] / np.sqrt(N / CORRELATED))
+    np.fill_diagonal(K, 0)
+    return K, sure
+
+
 def pick(K: np.ndarray, sure: np.ndarray, parents: bool = False) -> np.ndarray:
     """Which pairs (child, ancestor) make a layer: ancestors in the order of what they scale, none of them a child.
 
@@ -154,9 +171,12 @@ def _best_layer(
 ) -> tuple[Noncentring, float] | None:
     """The layer of least Fisher divergence, and that; None where none gains enough."""
     curvature = curvature_at(density, points, _given_others(sample, dense))
-    K, sure = scaled_pairs(curvature, sample.y.std(0))
+    sources = [scaled_pairs(curvature, sample.y.std(0))]
+    curved = np.diagonal(curvature.hessian, axis1=1, axis2=2) > 0
+    if not pick(*sources[0]).any() or (curved.mean(0) < MOSTLY).any():
+        sources.append(scaled_gradients(sample))
     best, divergence, seen = None, before, set()
-    for parents in (False, True):
+    for (K, sure), parents in product(sources, (False, True)):
         pairs, tried = pick(K, sure, parents), 0
         while pairs.any() and tried < TRIES and pairs.tobytes() not in seen:
             seen.add(pairs.tobytes())
