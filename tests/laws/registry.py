@@ -15,7 +15,14 @@ import pytest
 import gadabout as gad
 from gadabout.adaptations import JumpDistance, LogRatio
 from gadabout.factors import Cholesky
-from gadabout.proposals import CouplingFlow, MultiscaleWalk, ReparametrisedIndependent, Trajectory, coupling_flow
+from gadabout.proposals import (
+    CouplingFlow,
+    MultiscaleWalk,
+    NoncentredLangevin,
+    ReparametrisedIndependent,
+    Trajectory,
+    coupling_flow,
+)
 from gadabout.schedule import Draw, Learn, Plan, Search
 
 
@@ -84,6 +91,12 @@ WIDTH = gad.factors.Diagonal(jnp.array([1.2, 1.6, 1.5]))
 MEANS = jnp.array([[-0.7, 1.0, 0.5], [0.8, -0.2, 0.6]])
 
 
+def noncentred():
+    """Langevin moves where x₁ and x₂ are scaled and placed by x₀."""
+    log_scales, slopes = jnp.asarray([[0.4], [-0.2]]), jnp.asarray([[-0.5], [0.2]])
+    return NoncentredLangevin(Cholesky(0.8 * jnp.eye(3)), log_scales, slopes, jnp.zeros(2), (0,), (1, 2))
+
+
 def bent_flow(mean, factor):
     """A flow that is no Gaussian from the start."""
     flow = coupling_flow(jax.random.key(1), mean, factor, num_couplings=2, width=4)
@@ -114,6 +127,7 @@ def samplers():
         # other objectives and estimators, trajectories, flows
         "gad-trajectory": gad.gad(Trajectory(Cholesky(0.5 * jnp.eye(3))), objective=JumpDistance(reciprocal=True)),
         "gad-multiscale": gad.gad(MultiscaleWalk(Cholesky(0.7 * jnp.eye(3)), jnp.zeros(3), (0.5, 1.0, 2.0))),
+        "gad-noncentred": gad.gad(noncentred()),
         "gad-independence-flow": gad.gad(ReparametrisedIndependent(bent_flow(centre, width)), objective=LogRatio()),
         # Hamiltonian basics, Barker, Fisher
         "hmc-jittered": gad.hmc(4, step_size=0.35, step_jitter=0.3, steps_jitter=3),
@@ -199,6 +213,7 @@ VARIANTS = (
     "gad-mala-exact",
     "gad-mala-low-rank",
     "gad-multiscale",
+    "gad-noncentred",
     "gad-rwm-diagonal",
     "gad-trajectory",
     "gad-user",

@@ -13,6 +13,7 @@ from .integrators import Euler, GaussianFlow, Leapfrog
 from .langevin import Langevin
 from .mixture import GaussianMixture, MixtureWalk
 from .multiscale import MultiscaleWalk
+from .noncentred import NoncentredLangevin
 from .random_walk import RandomWalk
 from .trajectory import Trajectory
 from .user import UserProposal, as_pytree
@@ -34,6 +35,7 @@ __all__ = [
     "Leapfrog",
     "MixtureWalk",
     "MultiscaleWalk",
+    "NoncentredLangevin",
     "RandomWalk",
     "ReparametrisedIndependent",
     "StudentT",
