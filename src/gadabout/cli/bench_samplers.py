@@ -240,6 +240,9 @@ def samplers(
         list[str] | None,
         typer.Argument(metavar="[TARGET]…", help="Names of `gadabout list`; neal, german and caravan if none."),
     ] = None,
+    sampler: Annotated[
+        list[str] | None, typer.Option(metavar="NAME", help="A row of the table, given once for each; all if none.")
+    ] = None,
     chains: Annotated[int, number("--chains", 1, "Chains, pooled.")] = 4,
     draws: Annotated[int, number("--draws", 4, "Draws kept of each chain.")] = 5_000,
     seed: Seed = 0,
@@ -254,7 +257,7 @@ def samplers(
     rows = []
     for name in targets or ["neal", "german", "caravan"]:
         with measuring(f"samplers on {name}"):
-            found = list(measure([name], chains, draws, seed, data_home))
+            found = list(measure([name], chains, draws, seed, data_home, sampler))
         rows += found
         _show_samplers(f"{name}: {chains} chains of {draws} draws, warm-up counted", found)
     save_json(json_file, rows)

@@ -65,13 +65,25 @@ def quality(draws: np.ndarray) -> tuple[float, float | None]:
 
 
 def samplers(
-    names: list[str], num_chains: int, num_draws: int, seed: int, data_home: str | Path | None = None
+    names: list[str],
+    num_chains: int,
+    num_draws: int,
+    seed: int,
+    data_home: str | Path | None = None,
+    chosen: list[str] | None = None,
 ) -> Iterator[dict[str, Any]]:
-    """A row for each target and sampler as it is done, warm-up counted and of the sampler's own length."""
+    """A row for each target and sampler as it is done, warm-up counted and of the sampler's own length.
+
+    `chosen` are names of `RECIPES` and `VARIANTS`, all of them if there are none. Raises ValueError for another name.
+    """
+    made = {**RECIPES, **VARIANTS}
+    for label in chosen or made:
+        if label not in made:
+            raise ValueError(f"there is no sampler {label!r}, only {', '.join(made)}")
     for name in names:
         problem = targets.load(name, data_home)
-        for label, recipe in {**RECIPES, **VARIANTS}.items():
+        for label in chosen or made:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # what a run warns of is in its row
-                row = measure(problem, recipe(), num_chains, num_draws, seed)
+                row = measure(problem, made[label](), num_chains, num_draws, seed)
             yield {"target": name, "sampler": label, **row}
