@@ -32,6 +32,7 @@ from gadabout.ensemble.trial import (
     correlated,
     diagnose,
     effective_share,
+    median_rate,
     slow_chains,
     stretched,
 )
@@ -46,7 +47,7 @@ LONGER = 8
 """times as many where there is doubt, and at most where tails leave the choice open"""
 MANY_CHAINS, MEMORY = 16, 2**28
 """where there is doubt, more chains make as many iterations as these, in so many bytes of draws"""
-FREEING, MOST_TIMES, MOST_TRIALS = 0.25, 3, 6
+FREEING, MOST_TIMES, MOST_TRIALS = 0.25, 3, 24
 """by which steps are shortened to free a slow chain, how many times, and in how many trials"""
 MODES = 128
 """draws from which ascents to modes begin"""
@@ -155,18 +156,21 @@ class Pilot:
         return begun, trial, anew
 
     def _free(self, begun: Handover, trial: Trial, kept: np.ndarray) -> tuple[Handover, Trial]:
-        """A trial after steps four times shorter while a chain that is `kept` is slow, else four times longer.
+        """A trial after the slow of the chains that are `kept` were led on alone, with shorter steps.
 
-        The last is with steps as they were, if chains get so far in `MOST_TRIALS`; else the trial is the one before.
+        Their steps are four times shorter while one of them is slow, else four times longer. If they get as far as
+        steps as they were in `MOST_TRIALS`, a trial of all chains follows; else the trial is the one before.
         """
-        now, times = trial, 0
+        slow, usual, x = slow_chains(trial.stats) & kept, median_rate(trial.stats), begun.x.copy()
+        still, times = True, 0
         for _ in range(MOST_TRIALS):
-            times += 1 if slow_chains(now.stats)[kept].any() else -1
+            times += 1 if still else -1
             if times > MOST_TIMES:
                 break
-            begun, now = self.runs.split_hmc(begun, len(trial.draws), FREEING**times)
-            if not times and not slow_chains(now.stats)[kept].any():
-                return begun, now
+            led, alone = self.runs.split_hmc(replace(begun, x=x[slow]), len(trial.draws), FREEING**times)
+            x[slow], still = led.x, slow_chains(alone.stats, usual).any()
+            if not times and not still:
+                return self.runs.split_hmc(replace(begun, x=x), len(trial.draws))
         return begun, trial
 
     def _mixture(self, begun: Handover, trial: Trial) -> tuple[Handover | None, dict[str, Any]]:

@@ -141,10 +141,14 @@ def effective_share(draws: np.ndarray) -> float:
     return worst
 
 
-def slow_chains(stats: Mapping[str, np.ndarray]) -> np.ndarray:
-    """Which chains accept less than half of what the median chain accepts, by statistics (t, chains)."""
-    rates = stats["acceptance_rate"].mean(0)
-    return rates < 0.5 * np.median(rates)
+def median_rate(stats: Mapping[str, np.ndarray]) -> float:
+    """What the median chain accepts, by statistics (t, chains)."""
+    return float(np.median(stats["acceptance_rate"].mean(0)))
+
+
+def slow_chains(stats: Mapping[str, np.ndarray], usual: float | None = None) -> np.ndarray:
+    """Which chains accept less than half of what is usual, by statistics (t, chains): of what the median chain does."""
+    return stats["acceptance_rate"].mean(0) < 0.5 * (median_rate(stats) if usual is None else usual)
 
 
 def longest_stays(draws: np.ndarray, stats: Mapping[str, np.ndarray]) -> np.ndarray:
