@@ -21,6 +21,8 @@ from gadabout.diagnostics import tail_size
 
 FINE_PARETO_K, LARGEST_PARETO_K = 0.5, 0.7
 """of importance weights: below the one their variance is finite, and from the other on they are of no use"""
+COVERED_PARETO_K = 0.35
+"""with a quarter the variance of squared weights is finite; some room for the error of k̂"""
 LEAST_EFFICIENCY = 0.05
 """of an independence proposal: with less, chains stay where they are for long"""
 FINE_EFFICIENCY = 0.45
@@ -95,9 +97,12 @@ def largest_pareto_k(evidence: Mapping[str, Any]) -> float:
 
 
 def covered(evidence: Mapping[str, Any]) -> bool:
-    """Whether independence proposals may be tried. A trial is too short to show places that they reach seldom."""
-    largest = FINE_PARETO_K if evidence["doubt"] else largest_pareto_k(evidence)
-    return evidence.get("pareto_k", 1.0) < largest and evidence["independence_efficiency"] > LEAST_EFFICIENCY
+    """Whether independence proposals may be tried where they are no fine fit.
+
+    A trial is too short to show places that they reach seldom, as a neck, and from `COVERED_PARETO_K` on an ESS does
+    not tell how wrong the draws are that miss them.
+    """
+    return evidence.get("pareto_k", 1.0) < COVERED_PARETO_K and evidence["independence_efficiency"] > LEAST_EFFICIENCY
 
 
 def repeats(move: Move, evidence: Mapping[str, Any]) -> int:
