@@ -92,6 +92,14 @@ def test_the_kind_of_a_move_follows_from_the_evidence(move, evidence, kind):
     assert choose.one_of_kind(move, evidence) is kind
 
 
+def test_independence_proposals_are_tried_where_weights_and_efficiency_allow_it():
+    poor = {"pareto_k": 0.34, "independence_efficiency": 0.06, "doubt": []}
+    assert choose.covered(poor)
+    assert not choose.covered(poor | {"pareto_k": 0.35})
+    assert not choose.covered(poor | {"independence_efficiency": 0.05})
+    assert not choose.covered({"doubt": []})
+
+
 def test_more_iterations_are_wanted_where_there_is_doubt_or_the_tail_is_near_its_bound():
     most = (400, 800)
     wanted = lambda evidence, made: choose.wanted(evidence, (made, 16, 3), most)
@@ -292,6 +300,25 @@ def funnel(x):
     square = np.sum(rest**2, 1) * precision
     grad = np.column_stack([-v / 9 - 0.5 * n + 0.5 * square, -rest * precision[:, None]])
     return -0.5 * v**2 / 9 - 0.5 * square - 0.5 * n * v, grad
+
+
+def test_a_slow_chain_is_led_out_of_a_neck_alone():
+    """Gradients are evaluated of that chain then, and of no other."""
+
+    class Counted(Rows):
+        alone = 0
+
+        def value_and_grad(self, x):
+            self.alone += len(x) == 1
+            return super().value_and_grad(x)
+
+    rng, density = generator(3), Counted(5, funnel)
+    v = np.where(np.arange(16) == 7, -6.0, rng.uniform(2, 4, 16))
+    x = np.column_stack([v, np.exp(v / 2)[:, None] * rng.standard_normal((16, 4))])
+    begun = Handover(x, np.zeros(5), np.eye(5), np.asarray(1.0))
+    _, evidence = Pilot(PilotRuns(density, rng, 0.8), unfold=False).choose(begun, None, {})
+    assert evidence["led_out"] == [7]
+    assert density.alone > 100
 
 
 @pytest.mark.parametrize("unfold", [True, False])
