@@ -107,16 +107,15 @@ def _words(signature: inspect.Signature) -> str:
 
 
 def refuse_list(argument: str, position: Any) -> None:
-    """Raises TypeError for a list of numbers, each of which would be a variable of its own."""
-    of_numbers = lambda each: bool(
-        isinstance(each, list) and each and all(isinstance(number, int | float | np.number) for number in each)
-    )
-    for path, leaf in jax.tree_util.tree_leaves_with_path(position, is_leaf=of_numbers):
-        if of_numbers(leaf):
-            raise TypeError(
-                f"{argument}{jax.tree_util.keystr(path)} is a list of {len(leaf)} numbers, each of which would be a "
-                f"variable of its own; pass one array, jnp.array({shown(leaf)})"
-            )
+    """Raises TypeError for a list of numbers, each of which would be a variable of its own, in dicts as well."""
+    if isinstance(position, dict):
+        for name, each in position.items():
+            refuse_list(f"{argument}[{name!r}]", each)
+    if isinstance(position, list) and position and all(isinstance(each, int | float | np.number) for each in position):
+        raise TypeError(
+            f"{argument} is a list of {len(position)} numbers, each of which would be a variable of its own; pass one "
+            f"array, jnp.array({shown(position)})"
+        )
 
 
 def refuse_table(data: Any) -> None:
