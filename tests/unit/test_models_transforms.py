@@ -125,9 +125,13 @@ def test_free_numbers_stand_in_their_own_group(drawn):
 def test_what_was_learned_is_labelled_by_variable(drawn):
     names = ["w_unconstrained[0]", "w_unconstrained[1]", "tau", "p[0]", "p[1]", "below"]
     names += [f"L_unconstrained[{i}]" for i in range(3)] + ["a"]
+    scales = gad.sample(model(), INIT, **SHORT | {"sampler": gad.gad_mala(factor="diagonal")})
+    axes = {dim for values in scales["learned"].data_vars.values() for dim in values.dims}
+    assert axes == {"coordinate"}
+    for tree in (scales, drawn):
+        assert tree["learned"]["coordinate"].values.tolist() == names
     for name in ("mean", "factor"):
         assert drawn["learned"][name].dims == ("coordinate",)
-    assert drawn["learned"]["coordinate"].values.tolist() == names
     dense = gad.sample(model(dims={"p": ["j"]}, coords={"j": ["u", "v"]}), INIT, **SHORT | {"sampler": gad.gad_mala()})
     (matrix,) = [values for values in dense["learned"].data_vars.values() if values.ndim == 2]
     assert matrix.dims == ("coordinate", "other_coordinate")
