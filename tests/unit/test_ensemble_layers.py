@@ -7,7 +7,8 @@ import pytest
 
 from gadabout.ensemble.coordinates import Coordinates, Noncentring, unfolded
 from gadabout.ensemble.independence import Independence
-from gadabout.ensemble.nuts import LearningNuts, Nuts
+from gadabout.ensemble.learning_nuts import LearningNuts
+from gadabout.ensemble.nuts import Nuts
 from gadabout.ensemble.split_hmc import SplitHMC
 from gadabout.ensemble.tails import Tails
 from gadabout.ensemble.warmup import Warmup

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from gadabout.ensemble.coordinates import Coordinates
-from gadabout.ensemble.nuts import LearningNuts, Nuts
+from gadabout.ensemble.learning_nuts import LearningNuts
+from gadabout.ensemble.nuts import Nuts
 from tests.exact_draws import Curved, Rows, Stepped, assert_same, gaussian, generator, in_pieces
 
 FALSE_ALARM = 1e-6

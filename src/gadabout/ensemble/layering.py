@@ -41,8 +41,9 @@ class Layering:
     def layered(self, begun: Handover, trial: Trial, names: Sequence[str]) -> tuple[Handover, Trial, dict[str, Any]]:
         """The handover in coordinates with layers, and a trial there, where they pay; and what is said of that.
 
-        Layers are looked for again in the draws that they made possible, until the divergence is small or no longer
-        falls: new layers are compared with those before on draws made in the new ones, which may reach further.
+        Layers are looked for again in the draws that they made possible, and the Gaussian fitted to these, until the
+        Fisher divergence with what was learned is small or no longer falls: what is new is compared with what was
+        before on draws made in the new coordinates, which may reach further.
 
         Args:
             begun: where chains stand, with what they learned.
@@ -51,16 +52,16 @@ class Layering:
         """
         density, rng, told = self.runs.density, self.runs.rng, {}
         sample, length = self._sample(begun, trial), max(len(trial.draws), LAYERED)
-        here = self._divergence(sample, begun.coordinates.layers)
+        here = unfolding.divergence_in(begun.coordinates, sample)
         for _ in range(MOST_TIMES):
             if here < (unfolding.SMALL if begun.layers is None else SMALL):
                 break
             layers, predicted = unfolding.layers_for(density, sample, self.dense, rng)
-            if not layers or predicted >= unfolding.GAIN * here:
+            if not layers or (begun.layers is not None and predicted >= unfolding.GAIN * here):
                 break
             there, further, settled = self._under(layers, begun, sample, length)
             sample = self._sample(there, further)
-            before, here = (self._divergence(sample, each) for each in (begun.coordinates.layers, layers))
+            before, here = (unfolding.divergence_in(each.coordinates, sample) for each in (begun, there))
             if not here < before:
                 break
             begun, trial, told = there, further, {"settled": settled}
@@ -70,14 +71,13 @@ class Layering:
             if further.diverging < 0.5 * trial.diverging:
                 begun, trial, told = there, further, {"settled": settled}
                 sample = self._sample(begun, trial)
-        both = (self._divergence(sample, layers) for layers in ((), begun.coordinates.layers))
+        both = (
+            unfolding.fisher_divergence(sample.below(layers), self.dense) for layers in ((), begun.coordinates.layers)
+        )
         told |= {"fisher_divergence": [float(f"{each:.3g}") for each in both]}
         if begun.layers is not None:
             told |= {"coordinates": in_words(begun.coordinates.layers, names)}
         return begun, trial, told
-
-    def _divergence(self, sample: Sample, layers: Layers) -> float:
-        return unfolding.fisher_divergence(sample.below(layers), self.dense)
 
     def _under(self, layers: Layers, begun: Handover, sample: Sample, iterations: int) -> tuple[Handover, Trial, bool]:
         """The handover after a warm-up in coordinates with layers, a trial there, and whether the warm-up settled."""

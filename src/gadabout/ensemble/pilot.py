@@ -2,13 +2,13 @@
 
 Chains that stand where there is next to no mass begin anew where others stand, and θ is learned again. It is learned
 again, too, where draws belie the fitted Gaussian: a chain that arrived late may have widened several fits that agree;
-and where a chain that was slow, as in the neck of a funnel, was freed by shorter steps for a while: then eight times as
-many draws are made, in which others may go where it was. Where the Gaussian fits badly, layers of coordinates are
-looked for in the draws, and learning and the run are done again in those that pay, with some steps shorter. Where
-trajectories diverge, or chains stand still, the run is done again with some steps shorter, then with all steps half as
-long, twice at the most. Where there is doubt, or only Pareto's k̂ is left to decide and its bound is within two of its
-standard errors, as many draws again are made, until that is not so or they are eight times as many. Chains that do not
-mix then are given a mixture to propose from, if some modes are near.
+and where a chain that was slow, as in the neck of a funnel, was freed by shorter steps for a while, if no layers of
+coordinates are found: then eight times as many draws are made, in which others may go where it was. Where the Gaussian
+fits badly, layers are looked for in the draws, and learning and the run are done again in those that pay, with some
+steps shorter. Where trajectories diverge, or chains stand still, the run is done again with some steps shorter, then
+with all steps half as long, twice at the most. Where there is doubt, or only Pareto's k̂ is left to decide and its bound
+is within two of its standard errors, as many draws again are made, until that is not so or they are eight times as
+many. Chains that do not mix then are given a mixture to propose from, if some modes are near.
 """
 
 from collections.abc import Sequence
@@ -83,7 +83,7 @@ class Pilot:
         begun, trial, anew = self._trial(begun, length, known)
         most = self.most(begun.x.shape)
         evidence, found = self._judged(trial, most)
-        if self.unfold and choose.far_from_gaussian(evidence):
+        if self.unfold and begun.layers is None and choose.far_from_gaussian(evidence):
             begun, trial, learned = Layering(self.runs, begun.dense).layered(begun, trial, self.names)
             anew |= learned
             if begun.layers is not None:
@@ -134,7 +134,10 @@ class Pilot:
         return usual, max(usual, min(LONGER * cls.usual_length(shape, MANY_CHAINS), room))
 
     def _trial(self, begun: Handover, length: int, known: dict[str, Any]) -> tuple[Handover, Trial, dict[str, Any]]:
-        """A trial after chains, or learning, began anew, where they had to; and what is said of that."""
+        """A trial after chains, or learning, began anew, where they had to; and what is said of that.
+
+        Where a slow chain was freed, layers are looked for at once: the necks are not there in the coordinates below.
+        """
         begun, trial = self.runs.split_hmc(begun, length)
         discarded, anew = discarded_chains(trial.draws, trial.stats["lp"]), {}
         freed = slow_chains(trial.stats) & ~discarded
@@ -147,6 +150,10 @@ class Pilot:
             anew = {"started_anew": np.flatnonzero(discarded).tolist(), "distinct_starts": distinct}
         if freed.any():
             anew |= {"led_out": np.flatnonzero(freed).tolist()}
+        if freed.any() and not discarded.any() and self.unfold:
+            there, further, learned = Layering(self.runs, begun.dense).layered(begun, trial, self.names)
+            if there.layers is not None:
+                return there, further, anew | learned
         if discarded.any() or freed.any() or stretch > AGREEMENT:
             anew |= {"stretch": stretch}
             flat = trial.draws[:, ~discarded].reshape(-1, trial.draws.shape[-1])

@@ -13,6 +13,8 @@ from gadabout.ensemble.move import AbstractMove, Draws, State
 from gadabout.ensemble.trial import Trial, effective_share
 from gadabout.ensemble.warmup import Warmup
 
+PIECE = 8
+"""iterations after which a trial may end"""
 RELEARNED = 250
 """iterations at most in which the Gaussian is learned again"""
 
@@ -39,12 +41,24 @@ class PilotRuns:
         state, drawn = move.advance(move.init(begun.x, self.rng), self.rng, iterations)
         return replace(begun, x=move.positions(state)), as_trial(drawn, begun.coordinates)
 
-    def of_move(self, begun: Handover, move: AbstractMove, iterations: int) -> tuple[Handover, float]:
-        """Iterations of a move, and how many effective draws each of its gradients is worth."""
-        before = self.density.gradients + choose.VALUE * self.density.values
-        state, drawn = move.advance(move.init(begun.x, self.rng), self.rng, iterations)
-        spent = self.density.gradients + choose.VALUE * self.density.values - before
-        made = drawn["lp"].size
+    def of_move(
+        self, begun: Handover, move: AbstractMove, iterations: int, least: float = 0.0
+    ) -> tuple[Handover, float]:
+        """Iterations of a move, and how many effective draws each of its gradients is worth.
+
+        Nothing, and chains stay where they are, as soon as it is worth less than `least` even if all of its draws are
+        independent.
+        """
+        before, made = self.density.gradients + choose.VALUE * self.density.values, len(begun.x) * iterations
+        state, pieces, spent = move.init(begun.x, self.rng), [], 0.0
+        piece = PIECE if least else iterations
+        for _ in range(0, iterations, piece):
+            state, drawn = move.advance(state, self.rng, piece)
+            pieces.append(drawn)
+            spent = self.density.gradients + choose.VALUE * self.density.values - before
+            if made < least * spent:
+                return begun, 0.0
+        drawn = {name: np.concatenate([piece[name] for piece in pieces]) for name in pieces[0]}
         share = effective_share(as_trial(drawn, begun.coordinates).in_rows)
         local = choose.TURN * float(np.mean(drawn["gradient_evaluations"] > 0))
         return replace(begun, x=move.positions(state)), share / (spent / made + local)

@@ -14,11 +14,11 @@ from gadabout.density import AbstractDensity
 from gadabout.ensemble.ascent import Ascent, climb_to_typical_set
 from gadabout.ensemble.choose import Move, why
 from gadabout.ensemble.handover import Handover
+from gadabout.ensemble.learning_nuts import LearningNuts
 from gadabout.ensemble.made import HALVINGS, made_move, move_of, nuts_chosen, with_mixture
 from gadabout.ensemble.mixture import MOST_COORDINATES
 from gadabout.ensemble.modes import discarded_chains, distinct_starts, replacements, search_modes
 from gadabout.ensemble.move import STATISTICS, TREE, Draws
-from gadabout.ensemble.nuts import LearningNuts
 from gadabout.ensemble.pilot import Pilot
 from gadabout.ensemble.pilot_runs import PilotRuns, learned
 from gadabout.ensemble.split_hmc import SplitHMC

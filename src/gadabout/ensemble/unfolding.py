@@ -68,7 +68,7 @@ def layers_for(
         if found is None:
             break
         layers, sample, divergence = (*layers, found[0]), sample.under(found[0]), found[1]
-    return layers, divergence
+    return layers, fisher_divergence(sample, dense) if layers else divergence
 
 
 @np.errstate(all="ignore")
@@ -101,7 +101,12 @@ def fisher_divergence(sample: Sample, dense: bool) -> float:
 
 def _divergence(sample: Sample, fitted: slice, judged: slice, dense: bool) -> float:
     coordinates = gaussian_of(Sample(sample.y[fitted], sample.grad[fitted]), dense)
-    z, grad = coordinates.z(sample.y[judged]), coordinates.through_factor(sample.grad[judged])
+    return divergence_in(coordinates, Sample(sample.y[judged], sample.grad[judged]))
+
+
+def divergence_in(coordinates: Coordinates, sample: Sample) -> float:
+    """The Fisher divergence of the Gaussian of coordinates, as above, on draws of x that it was not fitted to."""
+    z, grad = coordinates.z(sample.y), coordinates.through_factor(sample.below(coordinates.layers).grad)
     return float(np.mean(np.log1p(np.sum((z + grad) ** 2, 1) / z.shape[1])))
 
 

@@ -59,16 +59,16 @@ class DualAveraging:
     $$\bar H_t = \Bigl(1 - \frac1{t + t_0}\Bigr)\bar H_{t-1} + \frac{\delta - \alpha_t}{t + t_0},\quad
     \log\varepsilon_t = \mu - \frac{\sqrt t}{\gamma}\bar H_t,\quad
     \log\bar\varepsilon_t = t^{-\kappa}\log\varepsilon_t + (1 - t^{-\kappa})\log\bar\varepsilon_{t-1}$$
-    with $\mu = \log(10\,\varepsilon_0)$. Its memory is an array: ε, μ, $\bar H_t$, $\log\bar\varepsilon_t$, t.
+    with $\mu = \log(m\,\varepsilon_0)$. Its memory is an array: ε, μ, $\bar H_t$, $\log\bar\varepsilon_t$, t.
     """
 
     def __init__(self, target_acceptance: float, largest: float = np.inf):
         self.target_acceptance, self.log_largest = target_acceptance, np.log(largest)
 
-    def init(self, step_size: float) -> np.ndarray:
-        """The memory before the first update."""
+    def init(self, step_size: float, longer: float = 10.0) -> np.ndarray:
+        """The memory before the first update, with steps that are tried so many times `longer` at first, which is m."""
         log_start = np.log(step_size)
-        return np.array([step_size, min(np.log(10.0) + log_start, self.log_largest), 0.0, log_start, 0.0])
+        return np.array([step_size, min(np.log(longer) + log_start, self.log_largest), 0.0, log_start, 0.0])
 
     def update(self, memory: np.ndarray, acceptance: float, share: float = 1.0) -> np.ndarray:
         """The memory after an iteration in which chains, or this share of them, accepted so on average."""

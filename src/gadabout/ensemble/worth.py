@@ -5,15 +5,16 @@ from typing import Any
 
 from gadabout.ensemble import choose
 from gadabout.ensemble.handover import Handover
+from gadabout.ensemble.learning_nuts import LearningNuts
 from gadabout.ensemble.made import HALVINGS, chosen, made_move
 from gadabout.ensemble.move import State
-from gadabout.ensemble.nuts import LearningNuts, Nuts
-from gadabout.ensemble.pilot_runs import PilotRuns
+from gadabout.ensemble.nuts import Nuts
+from gadabout.ensemble.pilot_runs import PIECE, PilotRuns
 
 TRIED, TRIED_NUTS = 96, 48
 """iterations of independence proposals, and of NUTS, an iteration of which takes many gradients"""
-PIECE, MOST_SPENT = 8, 10_000
-"""iterations of NUTS in which its step size is learned at once, and gradients of a chain after which it is given up"""
+MOST_SPENT = 10_000
+"""gradients of a chain in learning the step size of NUTS after which it is given up"""
 
 
 def worth_of_moves(
@@ -63,4 +64,4 @@ def _of_nuts(runs: PilotRuns, begun: Handover, evidence: dict[str, Any], best: f
         if hopeless or spent > MOST_SPENT:
             return begun, 0.0
     move = Nuts(runs.density, *learner.learned(state), halvings=HALVINGS)
-    return runs.of_move(replace(begun, x=learner.positions(state)), move, TRIED_NUTS)
+    return runs.of_move(replace(begun, x=learner.positions(state)), move, TRIED_NUTS, best)
