@@ -321,6 +321,47 @@ def test_a_slow_chain_is_led_out_of_a_neck_alone():
     assert density.alone > 100
 
 
+def test_layers_are_looked_for_as_soon_as_a_chain_was_led_out():
+    """Nothing is learned anew before, which saves half of the gradients."""
+    rng = generator(3)
+    v = np.where(np.arange(16) == 7, -6.0, rng.uniform(2, 4, 16))
+    x = np.column_stack([v, np.exp(v / 2)[:, None] * rng.standard_normal((16, 4))])
+    begun, spent, evidence = Handover(x, np.zeros(5), np.eye(5), np.asarray(1.0)), {}, {}
+    for unfold in (True, False):
+        density = Rows(5, funnel)
+        pilot = Pilot(PilotRuns(density, generator(4), 0.8), unfold, names=["v", "a", "b", "c", "d"])
+        _, evidence[unfold] = pilot.choose(begun, Move.SPLIT_HMC, {})
+        spent[unfold] = density.gradients
+    assert evidence[True]["led_out"] == evidence[False]["led_out"] == [7]
+    assert "stretch" not in evidence[True]
+    assert "stretch" in evidence[False]
+    assert evidence[True]["coordinates"]
+    assert spent[True] < 0.5 * spent[False]
+
+
+class Dear(Nuts):
+    """NUTS that takes ten gradients of each chain more an iteration."""
+
+    def advance(self, state, rng, iterations):
+        for _ in range(10 * iterations):
+            self.density.value_and_grad(state["position"])
+        return super().advance(state, rng, iterations)
+
+
+def test_a_move_that_cannot_win_is_given_up():
+    """After the eight iterations that show it, of 48; else all are made and the worth is that of the whole."""
+    density, x = Rows(3, gaussian), independent(1)[0]
+    begun = Handover(x, np.zeros(3), np.eye(3), np.asarray(1.0))
+    runs, move = PilotRuns(density, generator(2), 0.8), Dear(density, begun.coordinates, 1.0)
+    stayed, worth = runs.of_move(begun, move, 48, least=0.5)
+    assert worth == 0
+    np.testing.assert_array_equal(stayed.x, x)
+    few = density.gradients
+    _, worth = runs.of_move(begun, move, 48, least=1e-3)
+    assert 1e-3 < worth < 0.1
+    assert density.gradients - few > 3 * few
+
+
 @pytest.mark.parametrize("unfold", [True, False])
 def test_the_pilot_run_unfolds_a_funnel(unfold):
     rng = generator(3)

@@ -157,6 +157,17 @@ def test_the_covariance_and_the_step_size_are_learned(dense):
     assert drawn["tree_depth"].max() <= 4
 
 
+def test_steps_after_a_window_are_no_longer_than_before():
+    """A window ends after 75 iterations; Stan's steps would be ten times as long then."""
+    rng, n = generator(6), 10
+    learner = LearningNuts(Rows(n, gaussian), iterations=150, halvings=6)
+    state = learner.init(rng.standard_normal((16, n)), Coordinates(np.zeros(n), np.eye(n)), rng)
+    _, drawn = learner.advance(state, rng, 150)
+    assert 20 < learner.ends[0] < learner.ends[1] < 140
+    later = drawn["step_size"][20:]
+    assert later.max() < 3 * np.median(later)
+
+
 def test_what_is_recorded_agrees():
     rng, target = generator(6), Curved(0.5)
     density = Rows(2, target.density)
