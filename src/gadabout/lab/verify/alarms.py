@@ -83,8 +83,8 @@ def far_modes(seed):
 
 
 def far_modes_default(seed):
-    """The same, met by the default."""
-    start = 10 * jnp.repeat(jnp.array([-1.0, 1.0]), 8)[:, None] * jnp.ones((16, 3))
+    """The same in 60 coordinates, too many for a mixture, met by the default."""
+    start = 10 * jnp.repeat(jnp.array([-1.0, 1.0]), 8)[:, None] * jnp.ones((16, 60))
     return told(_two_modes, seed, init_per_chain=start, num_chains=16, num_warmup=200, num_draws=200)
 
 
