@@ -349,7 +349,7 @@ class Dear(Nuts):
 
 
 def test_a_move_that_cannot_win_is_given_up():
-    """After the eight iterations that show it, of 48; else all are made and the worth is that of the whole."""
+    """After the iterations that show it, of 48; else all are made and the worth is that of the whole."""
     density, x = Rows(3, gaussian), independent(1)[0]
     begun = Handover(x, np.zeros(3), np.eye(3), np.asarray(1.0))
     runs, move = PilotRuns(density, generator(2), 0.8), Dear(density, begun.coordinates, 1.0)

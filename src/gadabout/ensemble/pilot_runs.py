@@ -13,8 +13,6 @@ from gadabout.ensemble.move import AbstractMove, Draws, State
 from gadabout.ensemble.trial import Trial, effective_share
 from gadabout.ensemble.warmup import Warmup
 
-PIECE = 8
-"""iterations after which a trial may end"""
 RELEARNED = 250
 """iterations at most in which the Gaussian is learned again"""
 
@@ -51,7 +49,7 @@ class PilotRuns:
         """
         before, made = self.density.gradients + choose.VALUE * self.density.values, len(begun.x) * iterations
         state, pieces, spent = move.init(begun.x, self.rng), [], 0.0
-        piece = PIECE if least else iterations
+        piece = 1 if least else iterations
         for _ in range(0, iterations, piece):
             state, drawn = move.advance(state, self.rng, piece)
             pieces.append(drawn)

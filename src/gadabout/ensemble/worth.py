@@ -9,12 +9,12 @@ from gadabout.ensemble.learning_nuts import LearningNuts
 from gadabout.ensemble.made import HALVINGS, chosen, made_move
 from gadabout.ensemble.move import State
 from gadabout.ensemble.nuts import Nuts
-from gadabout.ensemble.pilot_runs import PIECE, PilotRuns
+from gadabout.ensemble.pilot_runs import PilotRuns
 
 TRIED, TRIED_NUTS = 96, 48
 """iterations of independence proposals, and of NUTS, an iteration of which takes many gradients"""
-MOST_SPENT = 10_000
-"""gradients of a chain in learning the step size of NUTS after which it is given up"""
+PIECE, MOST_SPENT = 8, 10_000
+"""iterations of NUTS in which its step size is learned at once, and gradients of a chain after which it is given up"""
 
 
 def worth_of_moves(
