@@ -7,7 +7,7 @@ import numpy as np
 
 from gadabout.adaptations.windowed import doubling_windows
 from gadabout.density.base import AbstractDensity
-from gadabout.ensemble.coordinates import Coordinates, unfolded
+from gadabout.ensemble.coordinates import Coordinates
 from gadabout.ensemble.gaussian import factor_of
 from gadabout.ensemble.move import Draws, State
 from gadabout.ensemble.nuts import Nuts
@@ -103,10 +103,8 @@ class LearningNuts:
     def _add(self, state: State, x: np.ndarray) -> None:
         """Add draws (t, chains, n) to the window's sums in z, row by row: sums do not depend on how it is cut."""
         here = Coordinates.of(state)
-        inverse = np.linalg.inv(here.factor).T if here.dense else 1 / here.factor
         for row in x:
-            y = unfolded(here.layers, row) - here.mean
-            z = y @ inverse if here.dense else y * inverse
+            z = here.z(row)
             state["count"] += len(z)
             state["sum"] += np.sum(z, 0)
             state["squares"] += z.T @ z if here.dense else np.sum(z**2, 0)

@@ -220,8 +220,9 @@ def _simplest(layers: list[tuple[Noncentring, float]], sample: Sample, dense: bo
 
 def _given_others(sample: Sample, dense: bool) -> np.ndarray:
     """The standard deviation of each coordinate given all others, (n,), by the Gaussian of draws."""
-    here = gaussian_of(sample, dense)
-    return 1 / np.sqrt(np.sum(np.linalg.inv(here.factor) ** 2, 0)) if here.dense else here.factor
+    n = sample.y.shape[1]
+    centred = Coordinates(np.zeros(n), gaussian_of(sample, dense).factor)
+    return 1 / np.linalg.norm(centred.z(np.eye(n)), axis=1)
 
 
 def without_central(pairs: np.ndarray, curvature: Curvature) -> np.ndarray:
