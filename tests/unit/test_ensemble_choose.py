@@ -302,6 +302,13 @@ def funnel(x):
     return -0.5 * v**2 / 9 - 0.5 * square - 0.5 * n * v, grad
 
 
+def one_in_the_neck(rng):
+    """Sixteen chains in the mouth of the funnel, but for one."""
+    v = np.where(np.arange(16) == 7, -6.0, rng.uniform(2, 4, 16))
+    x = np.column_stack([v, np.exp(v / 2)[:, None] * rng.standard_normal((16, 4))])
+    return Handover(x, np.zeros(5), np.eye(5), np.asarray(1.0))
+
+
 def test_a_slow_chain_is_led_out_of_a_neck_alone():
     """Gradients are evaluated of that chain then, and of no other."""
 
@@ -313,20 +320,14 @@ def test_a_slow_chain_is_led_out_of_a_neck_alone():
             return super().value_and_grad(x)
 
     rng, density = generator(3), Counted(5, funnel)
-    v = np.where(np.arange(16) == 7, -6.0, rng.uniform(2, 4, 16))
-    x = np.column_stack([v, np.exp(v / 2)[:, None] * rng.standard_normal((16, 4))])
-    begun = Handover(x, np.zeros(5), np.eye(5), np.asarray(1.0))
-    _, evidence = Pilot(PilotRuns(density, rng, 0.8), unfold=False).choose(begun, None, {})
+    _, evidence = Pilot(PilotRuns(density, rng, 0.8), unfold=False).choose(one_in_the_neck(rng), None, {})
     assert evidence["led_out"] == [7]
     assert density.alone > 100
 
 
 def test_layers_are_looked_for_as_soon_as_a_chain_was_led_out():
     """Nothing is learned anew before, which saves half of the gradients."""
-    rng = generator(3)
-    v = np.where(np.arange(16) == 7, -6.0, rng.uniform(2, 4, 16))
-    x = np.column_stack([v, np.exp(v / 2)[:, None] * rng.standard_normal((16, 4))])
-    begun, spent, evidence = Handover(x, np.zeros(5), np.eye(5), np.asarray(1.0)), {}, {}
+    begun, spent, evidence = one_in_the_neck(generator(3)), {}, {}
     for unfold in (True, False):
         density = Rows(5, funnel)
         pilot = Pilot(PilotRuns(density, generator(4), 0.8), unfold, names=["v", "a", "b", "c", "d"])

@@ -58,7 +58,7 @@ class LearningNuts:
     ) -> State:
         """The state of chains that stand at x, (chains, n), with ε at first 0.1 n^(-1/4) where it is not given."""
         first = float(0.1 * coordinates.dim**-0.25) if step_size is None else step_size
-        return {"done": np.array(0)} | self._begun(x, coordinates, rng, first)
+        return {"done": np.array(0)} | self._begun(x, coordinates, rng, self.rule.init(first))
 
     def advance(self, state: State, rng: np.random.Generator, iterations: int) -> tuple[State, Draws]:
         """The state after so many iterations, no more than are left, and their draws; arrays given do not change."""
@@ -87,12 +87,10 @@ class LearningNuts:
     def _chains(self, coordinates: Coordinates, step_size: float) -> Nuts:
         return Nuts(self.density, coordinates, step_size, self.max_depth, self.halvings, AHEAD, self._steer)
 
-    def _begun(
-        self, x: np.ndarray, here: Coordinates, rng: np.random.Generator, step_size: float, longer: float = 10.0
-    ) -> State:
-        """The state of chains at x with nothing learned yet; `longer` as in `DualAveraging.init`."""
-        learning = here.arrays() | {"rule": self.rule.init(step_size, longer)} | no_sums(here)
-        return learning | self._chains(here, step_size).init(x, rng)
+    def _begun(self, x: np.ndarray, here: Coordinates, rng: np.random.Generator, rule: np.ndarray) -> State:
+        """The state of chains at x with nothing learned yet but the memory of the step size."""
+        learning = here.arrays() | {"rule": rule} | no_sums(here)
+        return learning | self._chains(here, float(rule[0])).init(x, rng)
 
     def _steer(self, s: State, acceptance: np.ndarray) -> None:
         """Update the step size with the acceptance rates of m trajectories, (m,): m/K of an update."""
@@ -121,7 +119,7 @@ class LearningNuts:
         identity = np.eye(len(mean)) if here.dense else np.ones(len(mean))
         covariance = weight * covariance + 1e-3 * (1 - weight) * identity
         fitted = here.then(mean, factor_of(covariance, identity))
-        return state | self._begun(state["position"], fitted, rng, step_size, longer=1.0)
+        return state | self._begun(state["position"], fitted, rng, self.rule.init(step_size, longer=1.0))
 
 
 def no_sums(coordinates: Coordinates) -> State:

@@ -47,16 +47,15 @@ class PilotRuns:
         Nothing, and chains stay where they are, as soon as it is worth less than `least` even if all of its draws are
         independent.
         """
-        before, made = self.density.gradients + choose.VALUE * self.density.values, len(begun.x) * iterations
-        state, pieces, spent = move.init(begun.x, self.rng), [], 0.0
-        piece = 1 if least else iterations
-        for _ in range(0, iterations, piece):
-            state, drawn = move.advance(state, self.rng, piece)
+        cost = lambda: self.density.gradients + choose.VALUE * self.density.values
+        before, made, pieces = cost(), len(begun.x) * iterations, []
+        state, length = move.init(begun.x, self.rng), 1 if least else iterations
+        for _ in range(0, iterations, length):
+            state, drawn = move.advance(state, self.rng, length)
             pieces.append(drawn)
-            spent = self.density.gradients + choose.VALUE * self.density.values - before
-            if made < least * spent:
+            if made < least * (cost() - before):
                 return begun, 0.0
-        drawn = {name: np.concatenate([piece[name] for piece in pieces]) for name in pieces[0]}
+        spent, drawn = cost() - before, {name: np.concatenate([piece[name] for piece in pieces]) for name in pieces[0]}
         share = effective_share(as_trial(drawn, begun.coordinates).in_rows)
         local = choose.TURN * float(np.mean(drawn["gradient_evaluations"] > 0))
         return replace(begun, x=move.positions(state)), share / (spent / made + local)

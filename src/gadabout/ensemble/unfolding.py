@@ -68,7 +68,7 @@ def layers_for(
         if found is None:
             break
         layers, sample, divergence = (*layers, found[0]), sample.under(found[0]), found[1]
-    return layers, fisher_divergence(sample, dense) if layers else divergence
+    return layers, fisher_divergence(sample, dense)
 
 
 @np.errstate(all="ignore")
