@@ -1,7 +1,7 @@
 """gadabout: Bayesian sampling by gradient-based adaptive Markov chain Monte Carlo.
 
-The public names are those of the file `__init__.pyi`. Each is imported, and JAX with it, at its first use. The packages
-`adaptations`, `algorithms`, `kernels` and `proposals` do so too.
+The file `__init__.pyi` lists the public names. Each is imported at its first use, and JAX with it. The packages
+`adaptations`, `algorithms`, `kernels` and `proposals` work in the same way.
 """
 
 from importlib.metadata import version

@@ -1,4 +1,4 @@
-"""JAX's persistent compilation cache, in a folder that is the user's own."""
+"""JAX's persistent compilation cache, in a folder that belongs to the user."""
 
 import os
 import stat
@@ -9,18 +9,18 @@ from pathlib import Path
 import jax
 
 MOST_BYTES = 2**29
-"""that the folder holds; what was not used for longest goes first"""
+"""largest size of the folder, in bytes; the programs unused for longest are removed first"""
 LEAST_SECONDS = 0.1
-"""of compilation, for a program to be kept"""
+"""shortest compilation time, in seconds, of a program that is stored"""
 
 
 def user_folder() -> Path:
-    """$XDG_CACHE_HOME/gadabout/jax, with ~/.cache where there is no such variable."""
+    """$XDG_CACHE_HOME/gadabout/jax, or ~/.cache/gadabout/jax if the variable is not set."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "gadabout" / "jax"
 
 
 def check_own(folder: Path) -> None:
-    """Makes a folder if need be; raises OSError unless it is the user's, and no one else's to write: it holds code."""
+    """Creates a missing folder; raises OSError unless only its owner, the user, can write to it: it holds code."""
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     found = folder.lstat()
     if not stat.S_ISDIR(found.st_mode):
@@ -32,9 +32,9 @@ def check_own(folder: Path) -> None:
 
 
 def keep_for_commands() -> None:
-    """Has JAX keep what it compiles for later commands; one line on stderr where the folder is not the user's own.
+    """Makes JAX store compiled programs for later commands; prints to stderr if the folder is not the user's own.
 
-    Nothing is set where JAX has a folder already, or where its cache is switched off.
+    Changes nothing if JAX already has a cache folder, or if its cache is disabled.
     """
     if not jax.config.jax_enable_compilation_cache or jax.config.jax_compilation_cache_dir:
         return
@@ -50,10 +50,10 @@ def keep_for_commands() -> None:
 
 
 def keep_programs(folder: str | os.PathLike | None = None) -> Path:
-    """Deprecated: `jax.config.update("jax_compilation_cache_dir", folder)`, which is all it does.
+    """Deprecated: use `jax.config.update("jax_compilation_cache_dir", folder)`; this function does nothing else.
 
     Args:
-        folder: of JAX's persistent compilation cache; by default the one that JAX has, or one in the user's cache.
+        folder: folder of JAX's persistent compilation cache; by default JAX's present one, or one in the user's cache.
 
     Returns:
         The folder.

@@ -1,4 +1,4 @@
-"""Functions of the user's, called so that what goes wrong in them is told in one line: which, with what, and where."""
+"""Calls of the user's functions: an error becomes one line with the function, its arguments and the place."""
 
 import inspect
 import re
@@ -19,10 +19,10 @@ LIBRARY = Path(sysconfig.get_path("stdlib"))
 
 
 def check_call(name: str, arguments: str, function: Callable[..., Any], *values: Any) -> None:
-    """Raises TypeError where a function does not take these values; `arguments` says what it is called with."""
+    """Raises TypeError if a function does not accept these values; `arguments` describes them in the message."""
     try:
         signature = inspect.signature(function)
-    except (TypeError, ValueError):  # as of some functions that are not written in Python
+    except (TypeError, ValueError):  # some functions that are not written in Python have no signature
         return
     try:
         signature.bind(*values)
@@ -31,10 +31,10 @@ def check_call(name: str, arguments: str, function: Callable[..., Any], *values:
 
 
 def called(name: str, arguments: str, function: Callable[..., Any], *values: Any) -> Any:
-    """What a function of the user's returns.
+    """The value of a user's function.
 
-    Raises TypeError where it does not take these values; TypeError, or ValueError for errors of any other kind, with
-    the first line of its message and its place, where it raises one.
+    Raises TypeError if the function does not accept these values. If the function raises an error, raises TypeError for
+    a TypeError and ValueError for any other, with the first line of the error's message and its place.
     """
     check_call(name, arguments, function, *values)
     try:
@@ -46,7 +46,7 @@ def called(name: str, arguments: str, function: Callable[..., Any], *values: Any
 
 
 def numbers_from(name: str, arguments: str, function: Callable[..., Any], *values: Any) -> Array:
-    """What a function of the user's returns, as an array of floating-point numbers; TypeError for anything else."""
+    """The value of a user's function as an array of floating-point numbers; raises TypeError for anything else."""
     found = called(name, arguments, function, *values)
     try:
         return jnp.asarray(found, dtype=float)
@@ -55,13 +55,13 @@ def numbers_from(name: str, arguments: str, function: Callable[..., Any], *value
 
 
 def first_line(error: BaseException) -> str:
-    """The kind of an error that somebody else's code raised, and the first line of its message."""
+    """The type of an error from other code, and the first line of its message."""
     text = str(error).strip().split("\n")[0]
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 
 def last_line(error: BaseException) -> str:
-    """The kind of an error and what it says: the end of a traceback where JAX hands one of a callback on."""
+    """The type and message of an error; where JAX passes on a callback's traceback, those at its end."""
     lines = [line for line in str(error).strip().split("\n") if line.strip()]
     told = [line.strip() for line in lines if re.match(r"[\w.]+: ", line)]
     return told[-1] if told and len(lines) > 1 else first_line(error)

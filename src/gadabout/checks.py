@@ -1,7 +1,7 @@
-"""Arguments checked before anything runs: each error names the argument, its value and what it must be.
+"""Checks of arguments before anything runs: each error names the argument, its value and the permitted values.
 
-All checks take the argument's name and its value, and return the value. A value of the wrong type raises TypeError, one
-out of range raises ValueError; NaN, and a fraction where a whole number is wanted, are out of range.
+All checks take the argument's name and its value, and return the value. A wrong type raises TypeError, a value out of
+range ValueError. NaN is out of range, and so is a fraction where a whole number is required.
 """
 
 import math
@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 LARGEST = 2**63 - 1
-"""the largest whole number that an integer of a machine holds"""
+"""the largest 64-bit signed integer"""
 LONGEST_SHOWN = 100
-"""letters of a value that an error shows"""
+"""most characters of a value that an error shows"""
 
 
 def check_whole(name: str, value: Any, least: int = 1, most: int | None = None, *, wanted: str | None = None) -> int:
@@ -21,13 +21,13 @@ def check_whole(name: str, value: Any, least: int = 1, most: int | None = None, 
 
     Args:
         name: the argument's name.
-        value: what was passed; True and False are no numbers.
+        value: the argument; True and False do not count as numbers.
         least: the smallest value that is allowed.
-        most: the largest value that is allowed; the largest of 64 bits by default.
-        wanted: the range in words, to follow "a whole number"; made of `least` and `most` by default.
+        most: the largest value that is allowed; `LARGEST` by default.
+        wanted: the range in words, placed after "a whole number"; made from `least` and `most` by default.
 
     Raises:
-        TypeError: if the value is no number.
+        TypeError: if the value is not a number.
         ValueError: if it is a number out of range, or not a whole one.
     """
     highest = LARGEST if most is None else most
@@ -60,7 +60,7 @@ def check_non_negative(name: str, value: Any) -> float:
 
 
 def check_finite(name: str, value: Any, remedy: str = "") -> float:
-    """The value as a float, if it is one finite number; raises TypeError or ValueError, whose message `remedy` ends."""
+    """The value as a float, if it is one finite number; raises TypeError, or ValueError that ends with `remedy`."""
     wanted = "must be a finite number"
     number = _number(name, value, wanted)
     if not math.isfinite(number):
@@ -71,7 +71,7 @@ def check_finite(name: str, value: Any, remedy: str = "") -> float:
 def check_probability(name: str, value: Any, remedy: str = "") -> float:
     """The value as a float, if it is one number strictly between 0 and 1; raises TypeError or ValueError.
 
-    `remedy` ends the message, such as "0.5 is usual".
+    `remedy`, such as "0.5 is usual", is the end of the ValueError's message.
     """
     wanted = "must lie strictly between 0 and 1"
     number = _number(name, value, wanted)
@@ -81,7 +81,7 @@ def check_probability(name: str, value: Any, remedy: str = "") -> float:
 
 
 def check_one_of(name: str, value: Any, choices: Collection[str]) -> str:
-    """The value, if it is one of the choices; raises TypeError for what is no string, ValueError for another one."""
+    """The value, if it is one of the choices; raises TypeError if it is no string, ValueError for another string."""
     if isinstance(value, str) and value in choices:
         return value
     kind = ValueError if isinstance(value, str) else TypeError
@@ -96,16 +96,16 @@ def check_truth(name: str, value: Any) -> bool:
 
 
 def check_array(name: str, value: Any, wanted: str, *, finite: bool = True) -> np.ndarray:
-    """The value as an array of floating-point numbers, if it is made of real ones; the shape is the caller's to judge.
+    """The value as an array of floating-point numbers, if it consists of real numbers; the shape is not checked.
 
     Args:
         name: the argument's name.
-        value: what was passed: an array, or a number, or lists of them.
-        wanted: what it should be, to follow "must be", such as "an array of shape (n,)".
+        value: the argument: an array, a number, or lists of them.
+        wanted: the required value in words, placed after "must be", such as "an array of shape (n,)".
         finite: whether all numbers must be finite.
 
-    Raises TypeError for what is not made of numbers, ValueError for rows of different lengths and for numbers that are
-    not finite.
+    Raises TypeError for a value that does not consist of numbers, ValueError for rows of different lengths and for
+    numbers that are not finite.
     """
     try:
         array = np.asarray(value)
@@ -120,10 +120,10 @@ def check_array(name: str, value: Any, wanted: str, *, finite: bool = True) -> n
 
 
 def shown(value: Any, form: Callable[[Any], str] = repr) -> str:
-    """A value in one line of an error: as Python writes it, or its kind and shape where that is long."""
+    """A value as one line of an error: its text by `form`, or its type and shape if the text is too long."""
     try:
         text = " ".join(form(value).split())
-    except Exception:  # the digits of a number without end, or a class of the user's that cannot be shown
+    except Exception:  # an integer with too many digits, or a user's class whose text cannot be made
         text = ""
     if 0 < len(text) <= LONGEST_SHOWN:
         return text
@@ -132,14 +132,14 @@ def shown(value: Any, form: Callable[[Any], str] = repr) -> str:
 
 
 def check_function(name: str, value: Any, arguments: str = "of a position") -> Any:
-    """The value, if it can be called; otherwise a TypeError that says of what `arguments`."""
+    """The value, if it can be called; otherwise raises TypeError that names the required `arguments`."""
     if not callable(value):
         raise TypeError(f"{name} must be a function {arguments}, got {shown(value)}")
     return value
 
 
 def _number(name: str, value: Any, wanted: str) -> float:
-    """One real number of Python, NumPy or JAX as a float, infinite where it is too large for one."""
+    """One real number of Python, NumPy or JAX as a float; infinity if it is too large for a float."""
     truth = isinstance(value, bool) or getattr(getattr(value, "dtype", None), "kind", "") == "b"
     if not (truth or isinstance(value, str | bytes) or getattr(value, "ndim", 0)):
         try:
@@ -152,7 +152,7 @@ def _number(name: str, value: Any, wanted: str) -> float:
 
 
 def check_devices(value: Any) -> Sequence[Any]:
-    """The devices of JAX that their number, or a list of them, stands for."""
+    """The JAX devices for their number or a list of them; raises TypeError or ValueError for anything else."""
     import jax
 
     if not isinstance(value, Sequence):

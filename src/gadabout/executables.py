@@ -1,15 +1,15 @@
-"""Executables that are remembered by what they compute, not by the function that they were compiled from.
+"""A cache of executables by the program that they compute, not by the function that they were compiled from.
 
-A function is traced anew each time: globals, attributes, closures and arrays changed in place count as they are now. If
-the lowered program is the same as before in this process, its executable is returned and nothing is compiled. A program
-is known by a digest of
+A function is traced anew at each request, with the present values of globals, attributes, closures and arrays that are
+changed in place. If the lowered program equals an earlier one of this process, the earlier executable is returned and
+nothing is compiled. The key of a program is a digest of
 
-- its whole StableHLO text, unused arguments kept, and the bytes of each constant of the traced jaxpr: JAX puts most of
-  them into the text, but may pass them beside it as arguments (`jax_use_simplified_jaxpr_constants`);
+- its whole StableHLO text, with unused arguments, and the bytes of each constant of the traced jaxpr: JAX puts most
+  constants into the text, but may pass them as arguments instead (`jax_use_simplified_jaxpr_constants`);
 - types, weak types, shardings, devices and tree structures of arguments and results;
 - the compiler's options and all settings of JAX.
 
-Programs that call back to the host hold a number where they mean a function: they are never remembered.
+The text of a program that calls back to the host has a number in place of the function: it is never cached.
 """
 
 import itertools
@@ -33,29 +33,29 @@ from jax.sharding import AbstractMesh, Mesh, Sharding
 from jax.stages import Compiled, Lowered, Traced
 
 MOST = 256
-"""executables that are remembered; those that were used last"""
+"""most executables, and most editions, in the cache; the least recently used are dropped"""
 TRANSCENDENTAL = 10.0
-"""operations that an exponential or a logarithm is counted for"""
+"""operations that one exponential or logarithm counts for"""
 QUICK = {"xla_backend_optimization_level": 1, "xla_cpu_prefer_vector_width": 512}
-"""On a CPU, LLVM's first level takes half the time of its third, and most programs run as fast: their loops are XLA's.
+"""Options on a CPU. LLVM's level 1 takes half the time of level 3; most programs run as fast: XLA makes their loops.
 
-A single chain of gadMALA on Neal, 5 to 7 µs an iteration, loses up to a tenth. Vectors of 512 bits where the processor
-has them: 16 rows of gradients take 93 µs in place of 119 (ripley), 60 of 69 (heart), 130 of 137 (german).
+A single chain of gadMALA on Neal, 5 to 7 µs an iteration, is up to a tenth slower. Vectors of 512 bits, where the
+processor has them, speed up 16 rows of gradients: 93 µs instead of 119 (ripley), 60 of 69 (heart), 130 of 137 (german).
 """
 NEVER = ("callback", "CustomSPMDPartitioning")
-"""what the text of a program has that refers to an object of this process by its number"""
+"""words in the text of a program that refers to an object of this process by its number"""
 
 _remembered: OrderedDict[Any, Future] = OrderedDict()
 _editions: OrderedDict[Any, int] = OrderedDict()
 _lock = threading.Lock()
 _compilations = 0
 _anew = jax.make_user_context()
-"""a part of the key of JAX's caches of traces, where jitted functions and bodies of loops are known by identity"""
+"""a part of the key of JAX's trace caches, which identify jitted functions and loop bodies by object identity"""
 _numbers = itertools.count(1)
 
 
 class Executable:
-    """A compiled function of arrays; a call may be made in any thread, whatever precision JAX has there."""
+    """A compiled function of arrays; it can be called in any thread, whatever JAX's precision there is."""
 
     def __init__(self, compiled: Compiled):
         self._compiled, self._x64 = compiled, jax.config.jax_enable_x64
@@ -68,12 +68,12 @@ class Executable:
 
 
 def compiled(function: Callable, *specs: Any, options: Mapping[str, Any] | None = None) -> Executable:
-    """The executable of a function of arrays, for arguments like these.
+    """The executable of a function of arrays, for arguments of these shapes and types.
 
     Args:
         function: called once, with tracers.
         specs: pytrees of arrays or `jax.ShapeDtypeStruct`, whose shardings are respected.
-        options: of the compiler.
+        options: options of the compiler.
     """
     return side_by_side((function, *specs), options=options)[0].result()
 
@@ -81,19 +81,19 @@ def compiled(function: Callable, *specs: Any, options: Mapping[str, Any] | None 
 def side_by_side(*programs: tuple, options: Mapping[str, Any] | None = None) -> list[Future[Executable]]:
     """The executables of several (function, *specs), traced here one after another and compiled in threads.
 
-    What a function raises while it is traced is raised here; what the compiler raises, by the future.
+    Errors of tracing are raised here; errors of the compiler are raised by the future.
     """
     with _anew(next(_numbers)):
         return [_begin(function, specs, dict(options or {})) for function, *specs in programs]
 
 
 def edition(function: Callable, *arguments: Any) -> int:
-    """A number of what a function computes now: that of the last time if its program is the same, else a new one.
+    """A number that identifies a function's present program: an earlier number if that is the same, else a new one.
 
     Args:
-        function: called with tracers in place of arrays; what it raises is raised. It may be a pytree, whose arrays are
+        function: called with tracers in place of arrays; its errors are raised. It may be a pytree, whose arrays are
             arguments too.
-        arguments: pytrees; values of their arrays, or `jax.ShapeDtypeStruct` in their place, make no difference.
+        arguments: pytrees; the values of arrays make no difference, and `jax.ShapeDtypeStruct` may replace arrays.
     """
     arrays, rest = eqx.partition((function, arguments), is_array)
 
@@ -114,20 +114,20 @@ def edition(function: Callable, *arguments: Any) -> int:
 
 
 def new_edition() -> int:
-    """A number that no other edition has."""
+    """A new number, different from all editions."""
     return next(_numbers)
 
 
 def traced_as(edition: int | None) -> AbstractContextManager:
-    """What is traced within has caches of its own: jitted functions and bodies of loops are traced once an edition.
+    """A context in which tracing has its own caches: jitted functions and loop bodies are traced once an edition.
 
-    With None JAX's caches are those of the caller.
+    With None JAX uses the caches of the caller.
     """
     return nullcontext() if edition is None else _anew(edition)
 
 
 def count() -> int:
-    """Compilations that this process began."""
+    """The number of compilations that this process has begun."""
     return _compilations
 
 
@@ -138,19 +138,19 @@ def forget() -> None:
 
 
 def operations(function: Callable, *arguments: Any) -> float:
-    """Operations on floating-point numbers that a call takes, by XLA's count before it compiles; bodies of loops once.
+    """Floating-point operations of a call, by XLA's count before compilation; loop bodies count once.
 
-    An exponential and its like are `TRANSCENDENTAL` of them. What runs outside of XLA is not counted.
+    An exponential or similar function counts as `TRANSCENDENTAL` operations. Work outside of XLA is not counted.
     """
     found = uncompiled(function, *arguments).cost_analysis() or {}
     return found.get("flops", 0.0) + TRANSCENDENTAL * found.get("transcendentals", 0.0)
 
 
 def uncompiled(function: Callable, *arguments: Any) -> Lowered:
-    """A function lowered for a processor, where there is one: XLA's clients for other devices count no operations.
+    """A function lowered for a CPU, if there is one: XLA's clients for other devices count no operations.
 
     Args:
-        function: of pytrees; what it returns beside arrays is dropped.
+        function: a function of pytrees; parts of its value that are not arrays are dropped.
         arguments: arrays, or `jax.ShapeDtypeStruct` in their place, and anything else.
     """
     arrays, rest = eqx.partition(arguments, is_array)
@@ -164,17 +164,17 @@ def _on_a_processor() -> AbstractContextManager:
         return nullcontext()
     try:
         return jax.default_device(jax.local_devices(backend="cpu")[0])
-    except RuntimeError:  # JAX knows of no processor
+    except RuntimeError:  # JAX has no CPU backend
         return nullcontext()
 
 
 def is_array(leaf: Any) -> bool:
-    """Whether a leaf is an array, or has the shape and type of one."""
+    """Whether a leaf is an array, or the shape and type of one."""
     return eqx.is_array(leaf) or isinstance(leaf, jax.ShapeDtypeStruct)
 
 
 def _begin(function: Callable, specs: list, options: dict[str, Any]) -> Future[Executable]:
-    """The executable's future, which other calls with the same program share."""
+    """The future of the executable, shared with other calls with the same program."""
     global _compilations
 
     traced, lowered = _lowered(function, specs)
@@ -197,7 +197,7 @@ def _begin(function: Callable, specs: list, options: dict[str, Any]) -> Future[E
 
 
 def _lowered(function: Callable, specs: Iterable) -> tuple[Traced, Lowered]:
-    """A function traced, and lowered with the arguments that it does not use."""
+    """A function traced, and lowered together with its unused arguments."""
 
     def program(*arguments):
         return function(*arguments)
@@ -207,7 +207,7 @@ def _lowered(function: Callable, specs: Iterable) -> tuple[Traced, Lowered]:
 
 
 def _key(traced: Traced, lowered: Lowered, specs: Iterable, options: dict[str, Any]) -> Any:
-    """What a program is known by; None where it has parts that have no bytes."""
+    """The key of a program; None if the program refers to objects of this process or has parts without bytes."""
     text = lowered.as_text()
     if any(word in text for word in NEVER):
         return None
@@ -218,13 +218,13 @@ def _key(traced: Traced, lowered: Lowered, specs: Iterable, options: dict[str, A
         parts = blake2b(text.encode()).digest(), *_parts(traced.jaxpr, set()), tuple(placed), trees, avals
         key = *parts, tuple(sorted(options.items())), _settings()
         hash(key)
-    except Exception:  # whatever an object without bytes or hash raises
+    except Exception:  # any error of an object without bytes or hash
         return None
     return key
 
 
 def _parts(jaxpr: Any, known: set[int]) -> Iterator[Any]:
-    """Digests of the constants of a jaxpr and of those within it, and the devices that it names."""
+    """Digests of the constants of a jaxpr and of nested jaxprs, and the devices, meshes and shardings in them."""
     if id(jaxpr) in known:
         return
     known.add(id(jaxpr))
@@ -240,7 +240,7 @@ def _parts(jaxpr: Any, known: set[int]) -> Iterator[Any]:
 
 
 def _within(value: Any, known: set[int]) -> Iterator[Any]:
-    """The parts of what an equation has as a parameter."""
+    """The parts of one parameter of an equation."""
     if isinstance(value, ClosedJaxpr | Jaxpr):
         yield from _parts(value, known)
     elif isinstance(value, Mesh | AbstractMesh | Sharding | jax.Device):
@@ -251,7 +251,7 @@ def _within(value: Any, known: set[int]) -> Iterator[Any]:
 
 
 def _digest(constant: Any) -> Any:
-    """A constant's bytes, type, shape and place; TypeError where what it holds may change or has no bytes."""
+    """Digest of a constant's bytes, its type, shape and sharding; raises TypeError if it is mutable or has no bytes."""
     if not isinstance(jax.typeof(constant), ShapedArray):
         raise TypeError("a reference")
     placed = constant.sharding if isinstance(constant, jax.Array) else None
@@ -264,7 +264,7 @@ def _digest(constant: Any) -> Any:
 
 
 def _settings() -> tuple:
-    """All settings of JAX as they are in this thread."""
+    """All settings of JAX in this thread."""
     return tuple((name, repr(getattr(jax.config, name, value))) for name, value in jax.config.values.items())
 
 

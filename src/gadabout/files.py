@@ -1,7 +1,7 @@
-"""Files that appear whole or not at all, and JSON that any program can read.
+"""Files that are written completely or not at all, and JSON that any program can read.
 
-What is written stands under a temporary name in the same folder, is brought to the disk, and only then takes its own
-name. Nothing is left behind where that fails.
+A file is written under a temporary name in the same folder, flushed to disk, and only then renamed. If that fails,
+nothing is left behind.
 """
 
 import json
@@ -20,7 +20,7 @@ import numpy as np
 PACKAGE = Path(__file__).parent
 """the folder of this package"""
 STANDARD_OUTPUT = "-"
-"""the name by which JSON goes to standard output"""
+"""the path that stands for standard output"""
 
 _KINDS = (
     (stat.S_ISLNK, "a symbolic link"),
@@ -33,7 +33,7 @@ _KINDS = (
 
 
 def check_replaceable(path: Path) -> None:
-    """Raises FileExistsError where something other than a regular file is at `path`: nothing else is ever replaced."""
+    """Raises FileExistsError if `path` exists and is not a regular file: nothing else is ever replaced."""
     try:
         mode = os.lstat(path).st_mode
     except FileNotFoundError:
@@ -45,17 +45,16 @@ def check_replaceable(path: Path) -> None:
 
 @contextmanager
 def whole_file(path: Path) -> Iterator[Path]:
-    """Yields a temporary name in the same folder, which becomes `path` once the block ends without an error.
+    """Yields a temporary path in the same folder, which is renamed to `path` when the block ends without an error.
 
-    The block writes a file of that name; it has the suffix of `path`. A regular file at `path` is
-    replaced.
+    The block writes a file at the temporary path, which has the suffix of `path`. A regular file at `path` is replaced.
 
     Raises:
-        FileExistsError: before and after the block, where something else is at `path` (see `check_replaceable`).
-        OSError: where the block made no file, or it cannot be brought to the disk.
+        FileExistsError: before and after the block, if something else is at `path` (see `check_replaceable`).
+        OSError: if the block made no file, or the file cannot be flushed to disk.
     """
     check_replaceable(path)
-    partial = path.with_name(f".{uuid.uuid4().hex}{path.suffix}")  # which nothing has
+    partial = path.with_name(f".{uuid.uuid4().hex}{path.suffix}")  # a name that no file has
     try:
         yield partial
         _to_disk(partial)
@@ -63,21 +62,21 @@ def whole_file(path: Path) -> Iterator[Path]:
         os.replace(partial, path)
         _names_to_disk(path.parent)
     finally:
-        with suppress(OSError):  # what prevents that must not hide the error that led here
+        with suppress(OSError):  # a failure here must not hide the error of the block
             partial.unlink()
 
 
 def write_text(path: Path, text: str) -> None:
-    """Writes a text file in UTF-8, whole or not at all; raises as `whole_file` does."""
+    """Writes a text file in UTF-8, completely or not at all; raises the errors of `whole_file`."""
     with whole_file(path) as partial:
         partial.write_text(text, encoding="utf-8")
 
 
 def write_json(path: Path, document: Any) -> None:
-    """Writes `json_value(document)`, whole or not at all; for the name `-` to standard output.
+    """Writes `json_value(document)`, completely or not at all; the path `-` means standard output.
 
     Raises:
-        TypeError: for what JSON has no word for, such as a set or a function, before anything is written.
+        TypeError: for a value that JSON cannot represent, such as a set or a function, before anything is written.
         OSError: as `whole_file` does.
     """
     text = json.dumps(json_value(document), indent=2, allow_nan=False) + "\n"
@@ -89,11 +88,11 @@ def write_json(path: Path, document: Any) -> None:
 
 
 def json_value(value: Any) -> Any:
-    """A tree of dictionaries, lists, numbers and words as JSON wants it.
+    """A tree of dictionaries, lists, numbers and strings in the types of JSON.
 
-    Numbers of NumPy become Python's, tuples and arrays become lists, and what is not a finite number becomes None.
+    NumPy's numbers become Python's, tuples and arrays become lists, and numbers that are not finite become None.
     """
-    import jax  # takes a while: files are written without it
+    import jax  # a slow import, which writing a text file does not need
 
     if isinstance(value, dict):
         return {key.item() if isinstance(key, np.generic) else key: json_value(part) for key, part in value.items()}
@@ -108,7 +107,7 @@ def json_value(value: Any) -> Any:
 
 
 def _to_disk(path: Path) -> None:
-    """Returns once the contents of a file are on the disk; raises OSError where there is no file or no room."""
+    """Flushes a file to disk; raises OSError if there is no file or no space."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -117,6 +116,6 @@ def _to_disk(path: Path) -> None:
 
 
 def _names_to_disk(folder: Path) -> None:
-    """The same of the names in a folder, where the system can do that."""
+    """Flushes the names in a folder to disk, if the system supports that."""
     with suppress(OSError):
         _to_disk(folder)

@@ -1,7 +1,7 @@
-r"""Finite Markov chains: all that a transition matrix says about its chain, computed rather than sampled.
+r"""Finite Markov chains: properties computed from the transition matrix, not estimated from samples.
 
-$T_{ij}$ is the probability to go from state i to state j: rows sum to one, and a law moves as a row,
-$\pi^\top \mapsto \pi^\top T$. (The lectures write $T\pi$ for the same T: a slip.)
+$T_{ij}$ is the probability of a step from state i to state j. Rows sum to one. A law is a row vector, and one step maps
+it by $\pi^\top \mapsto \pi^\top T$. (The lectures write $T\pi$ for the same T: a slip.)
 """
 
 import math
@@ -19,7 +19,7 @@ from gadabout.checks import check_array, check_probability, check_whole, shown
 class FiniteChain:
     """A Markov chain on the states 0, ..., n − 1 with the `transition` matrix T, shape (n, n).
 
-    ValueError, with the first row that is wrong, where a row is not a law.
+    Raises ValueError, with the first wrong row, if a row is not a probability distribution.
     """
 
     transition: Any
@@ -43,7 +43,7 @@ class FiniteChain:
         return self._law("start", start) @ np.linalg.matrix_power(self.transition, t)
 
     def _law(self, name: str, law: Any) -> np.ndarray:
-        """A law (n,), or several (k, n); raises TypeError or ValueError for what is none."""
+        """A law (n,), or several (k, n); raises TypeError or ValueError for anything else."""
         n = len(self.transition)
         found = check_array(name, law, f"probabilities of shape ({n},)")
         if found.ndim not in (1, 2) or found.shape[-1] != n:
@@ -54,12 +54,12 @@ class FiniteChain:
 
     @cached_property
     def closed_classes(self) -> list[np.ndarray]:
-        """The sets of states that reach one another and nothing else: where the chain ends up."""
+        """The closed classes, in which the chain ends up: sets of states that reach one another and no other state."""
         n = len(self.transition)
         reach = (self.transition > 0) | np.eye(n, dtype=bool)
         for _ in range(max(n - 1, 1).bit_length()):
             reach = reach.astype(float) @ reach > 0
-        closed = [i for i in range(n) if (reach[:, i] >= reach[i]).all()]  # whoever i reaches, reaches i
+        closed = [i for i in range(n) if (reach[:, i] >= reach[i]).all()]  # every state that i reaches also reaches i
         return [np.flatnonzero(reach[i]) for i in closed if np.flatnonzero(reach[i])[0] == i]
 
     @property
@@ -69,12 +69,12 @@ class FiniteChain:
 
     @cached_property
     def period(self) -> int:
-        """The smallest d for which Tᵈ, T²ᵈ, ... converges: the least common multiple over closed classes."""
+        """The smallest d for which Tᵈ, T²ᵈ, ... converges: the least common multiple of the closed classes' periods."""
         return math.lcm(*(_period(self.transition[np.ix_(c, c)] > 0) for c in self.closed_classes))
 
     @cached_property
     def stationary_laws(self) -> np.ndarray:
-        r"""The laws with $\pi^\top = \pi^\top T$, shape (k, n), one for each closed class; all others mix these."""
+        r"""The laws with $\pi^\top = \pi^\top T$, shape (k, n), one for each closed class; all others are mixtures."""
         laws = np.zeros((len(self.closed_classes), len(self.transition)))
         for law, c in zip(laws, self.closed_classes, strict=True):
             law[c] = _stationary(self.transition[np.ix_(c, c)])
@@ -82,14 +82,14 @@ class FiniteChain:
 
     @property
     def stationary_law(self) -> np.ndarray:
-        """The stationary law, shape (n,); ValueError where there are several."""
+        """The stationary law, shape (n,); raises ValueError if there are several."""
         if len(self.stationary_laws) > 1:
             classes = [c.tolist() for c in self.closed_classes]
             raise ValueError(f"the stationary law is not unique: each of {classes} is never left")
         return self.stationary_laws[0]
 
     def imbalance(self, law: Any = None) -> float:
-        r"""$\max_{ij} |\pi_i T_{ij} - \pi_j T_{ji}|$, zero in detailed balance with π, by default the stationary."""
+        r"""$\max_{ij} |\pi_i T_{ij} - \pi_j T_{ji}|$, zero in detailed balance with π, by default a stationary law."""
         law = self.stationary_laws.mean(0) if law is None else self._law("law", law)
         flow = law[:, None] * self.transition
         return float(np.abs(flow - flow.T).max())
@@ -101,7 +101,11 @@ class FiniteChain:
 
     @cached_property
     def eigenvalues(self) -> np.ndarray:
-        r"""Largest modulus first; if reversible those of $\mathrm{diag}(\sqrt\pi)\,T\,\mathrm{diag}(\sqrt\pi)^{-1}$."""
+        r"""The eigenvalues of T, largest modulus first.
+
+        If T is reversible, they are computed from $\mathrm{diag}(\sqrt\pi)\,T\,\mathrm{diag}(\sqrt\pi)^{-1}$, which is
+        symmetric.
+        """
         root = np.sqrt(self.stationary_laws.mean(0))
         symmetric = self.is_reversible and (root > 0).all()
         matrix = root[:, None] * self.transition / root if symmetric else self.transition
@@ -110,7 +114,7 @@ class FiniteChain:
 
     @property
     def second_eigenvalue(self) -> float:
-        """|λ₂|: what is left of the start after t steps falls as its t-th power. 1 where the chain never forgets."""
+        """|λ₂|: the influence of the start decays as |λ₂|ᵗ over t steps. 1 if the chain never forgets its start."""
         return min(float(np.abs(self.eigenvalues[1])), 1.0) if len(self.eigenvalues) > 1 else 0.0
 
     def mixing_time(self, distance: float = 0.25) -> float:
@@ -119,7 +123,7 @@ class FiniteChain:
         if len(self.closed_classes) > 1 or self.period > 1:
             return math.inf
         far = lambda power: np.abs(power - self.stationary_law).sum(1).max() / 2 > distance
-        doublings = [self.transition]  # T, T², T⁴, ... until one is near, then bisection
+        doublings = [self.transition]  # T, T², T⁴, ... until one is within `distance`, then bisection
         while far(doublings[-1]):
             square = doublings[-1] @ doublings[-1]
             doublings.append(square / square.sum(1, keepdims=True))
@@ -130,7 +134,7 @@ class FiniteChain:
         return steps + 1 if far(np.eye(len(power))) else 0
 
     def simulate(self, seed: int, num_steps: int, start: Any, num_chains: int = 1) -> np.ndarray:
-        """States of shape (num_chains, num_steps + 1), the first of them drawn from the law `start`."""
+        """States of shape (num_chains, num_steps + 1), the first column drawn from the law `start`."""
         num_steps, num_chains = check_whole("num_steps", num_steps, 0), check_whole("num_chains", num_chains)
         seed, start = check_whole("seed", seed, 0), self._law("start", start)
         first, *uniforms = np.random.default_rng(seed).random((num_steps + 1, num_chains))

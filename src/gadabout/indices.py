@@ -1,4 +1,4 @@
-"""Indices beyond the end of an axis, of which JAX says nothing: it reads the last place in their stead."""
+"""Detection of indices beyond the end of an axis: JAX raises no error for them, and reads the last place instead."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -9,7 +9,7 @@ import numpy as np
 from jax.extend.core import ClosedJaxpr, Jaxpr, Literal  # pyright: ignore[reportPrivateImportUsage]
 
 MOST_INDICES = 2**20
-"""whole numbers of an array up to which its indices are looked at"""
+"""largest size of an index array that is checked"""
 OPERATIONS: Mapping[str, Callable[..., Any]] = {
     "lt": lambda a, b, **_: np.less(a, b),
     "ge": lambda a, b, **_: np.greater_equal(a, b),
@@ -28,19 +28,19 @@ OPERATIONS: Mapping[str, Callable[..., Any]] = {
         np.arange(shape[dimension], dtype=dtype).reshape(_spread((shape[dimension],), len(shape), (dimension,))), shape
     ),
 }
-"""what is done to indices before they are used, by the name that JAX gives it, in NumPy"""
+"""operations on indices before their use, in NumPy, by the name of JAX's primitive"""
 
 type Known = dict[Any, np.ndarray]
 
 
 def beyond_an_axis(function: Callable[..., Any], *arguments: Any) -> tuple[int, int] | None:
-    """The first index that a function in JAX uses beyond an axis, and the axis's length; None where there is none.
+    """The first index beyond an axis that a function in JAX uses, and the axis's length; None if there is none.
 
-    The function is traced. Indices are known that it holds itself, and those in `arguments` that are NumPy's or JAX's
-    arrays of whole numbers; of others nothing is said, nor of indices that are clipped or filled on purpose.
+    The function is traced. Checked are indices that it holds itself, and those from arrays of whole numbers, NumPy's or
+    JAX's, in `arguments`; not checked are all others, and those that are clipped or filled on purpose.
 
     Args:
-        function: of pytrees.
+        function: a function of pytrees.
         arguments: arrays, or their shapes (`jax.ShapeDtypeStruct`).
     """
     closed = jax.make_jaxpr(function)(*arguments)
@@ -50,7 +50,7 @@ def beyond_an_axis(function: Callable[..., Any], *arguments: Any) -> tuple[int, 
 
 
 def _usable(value: Any) -> bool:
-    """Whether a value may be one of indices, not too many to look at."""
+    """Whether a value can be an index array, and is small enough to be checked."""
     if isinstance(value, int):
         return True
     kind = getattr(value, "dtype", None) if isinstance(value, np.ndarray | np.generic | jax.Array) else None
@@ -63,7 +63,7 @@ def _small(variable: Any) -> bool:
 
 
 def _search(jaxpr: Jaxpr, known: Known) -> tuple[int, int] | None:
-    """The same of a traced program, some of whose variables are known; those it computes from them are added."""
+    """`beyond_an_axis` of a traced program, some of whose variables are known; adds those computed from them."""
     for equation in jaxpr.eqns:
         values = [_value(variable, known) for variable in equation.invars]
         name, params = equation.primitive.name, equation.params
@@ -74,7 +74,7 @@ def _search(jaxpr: Jaxpr, known: Known) -> tuple[int, int] | None:
         for inner in () if name == "cond" else _programs(params):
             called = len(inner.invars) == len(values)
             own = {v: value for v, value in zip(inner.invars, values, strict=False) if called and value is not None}
-            if name in ("while", "scan"):  # whose variables change from one turn to the next
+            if name in ("while", "scan"):  # their variables change from one iteration to the next
                 own = {}
             if found := _search(inner, own):
                 return found
@@ -84,7 +84,7 @@ def _search(jaxpr: Jaxpr, known: Known) -> tuple[int, int] | None:
 
 
 def _programs(params: Mapping[str, Any]) -> list[Jaxpr]:
-    """The programs that an operation calls."""
+    """The jaxprs that an operation calls."""
     held = [part for value in params.values() for part in (value if isinstance(value, tuple | list) else [value])]
     return [part.jaxpr if isinstance(part, ClosedJaxpr) else part for part in held
             if isinstance(part, ClosedJaxpr | Jaxpr)]  # fmt: skip
@@ -97,7 +97,7 @@ def _value(variable: Any, known: Known) -> np.ndarray | None:
 
 
 def _beyond(name: str, params: Mapping[str, Any], operands: Sequence[Any], values: Sequence[Any]) -> Any:
-    """An index beyond an axis, and the axis's length, where an operation reads with one."""
+    """An index beyond an axis and the axis's length, if the operation reads with such an index; else None."""
     if name == "dynamic_slice":
         axes, indices = range(len(values) - 1), values[1:]
     elif name == "gather" and params["mode"] == jax.lax.GatherScatterMode.PROMISE_IN_BOUNDS and values[1] is not None:
@@ -115,7 +115,7 @@ def _beyond(name: str, params: Mapping[str, Any], operands: Sequence[Any], value
 
 
 def _spread(shape: Sequence[int], ndim: int, axes: Sequence[int]) -> tuple[int, ...]:
-    """The shape of an array of `ndim` axes of which those of `shape` are `axes`, all others of length one."""
+    """The shape with `ndim` axes that has the sizes `shape` along `axes`, and length one along all others."""
     spread = [1] * ndim
     for size, axis in zip(shape, axes, strict=True):
         spread[axis] = size

@@ -1,4 +1,4 @@
-"""Names, shapes and types of a position's leaves: how a flat vector stands for what the user holds."""
+"""Names, shapes and types of a position's leaves: the map between a flat vector and the user's position."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -13,16 +13,16 @@ from jaxtyping import Array, Float, PyTree
 from gadabout.transforms import flat_shape
 
 UNCONSTRAINED = "_unconstrained"
-"""what is added to the name of a variable that has fewer free numbers than numbers, such as a simplex"""
+"""suffix of the name of a variable that has fewer free coordinates than entries, such as a simplex"""
 BY_NAME = jax.tree.structure({})
 """the structure of a dict by name; not None, which JAX cannot compare with other structures"""
 
 
 class Layout(eqx.Module):
-    """The leaves of a position, in the order in which they lie in the flat vector.
+    """The leaves of a position, in their order in the flat vector.
 
-    `shapes` are those of the flat vector's parts, which a transform may give another shape. `structure` is the tree
-    that the leaves make; BY_NAME stands for a dict, in the order of the names. `transforms` are those of the
+    `shapes` are the shapes of the flat vector's parts; a transform may give the variable another shape. `structure` is
+    the tree of the leaves; BY_NAME stands for a dict in the order of the names. `transforms` are those of the
     constrained leaves, by name.
     """
 
@@ -32,7 +32,7 @@ class Layout(eqx.Module):
     structure: Any = eqx.field(static=True, default=BY_NAME)
     transforms: dict[str, Any] = eqx.field(default_factory=dict)
     reshaped: tuple[str, ...] = eqx.field(static=True, default=())
-    """leaves whose variables have other shapes, by transforms that only the model knows"""
+    """leaves whose variables have other shapes, by transforms that only the model has"""
 
     @property
     def by_name(self) -> bool:
@@ -41,23 +41,23 @@ class Layout(eqx.Module):
 
     @property
     def sizes(self) -> list[int]:
-        """Coordinates of each leaf."""
+        """Number of coordinates of each leaf."""
         return [math.prod(shape) for shape in self.shapes]
 
     @property
     def dim(self) -> int:
-        """Coordinates of the flat vector."""
+        """Number of coordinates of the flat vector."""
         return sum(self.sizes)
 
     @property
     def is_real(self) -> np.ndarray:
-        """Which coordinates are real numbers, shape (n,)."""
+        """Whether each coordinate is a real number, shape (n,)."""
         real = [np.issubdtype(dtype, np.floating) for dtype in self.dtypes]
         return np.repeat(np.array(real, bool), self.sizes)
 
     @property
     def free_names(self) -> tuple[str, ...]:
-        """The names of the flat vector's parts: those of the leaves, marked where the shape is another."""
+        """The names of the flat vector's parts: of the leaves, with a suffix where the variable has another shape."""
         pairs = zip(self.names, self.shapes, strict=True)
         changed = lambda name, shape: name in self.transforms and self.transforms[name].forward_shape(shape) != shape
         marked = lambda name, shape: name in self.reshaped or changed(name, shape)
@@ -75,9 +75,9 @@ class Layout(eqx.Module):
         return labels
 
     def split(self, flat: Any) -> dict[str, Any]:
-        """An array (..., n), of JAX or NumPy, as one array (..., *shape) for each leaf, whole numbers as such.
+        """An array (..., n), of JAX or NumPy, as one array (..., *shape) for each leaf; integer leaves become integers.
 
-        Constrained leaves are left as they lie in the flat vector (see `variables`).
+        Constrained leaves keep their values in the flat vector (see `variables`).
         """
         split, parts = 0, {}
         for name, shape, dtype, size in zip(self.names, self.shapes, self.dtypes, self.sizes, strict=True):
@@ -87,12 +87,12 @@ class Layout(eqx.Module):
         return parts
 
     def variables(self, flat: Any) -> dict[str, Any]:
-        """The same with constrained leaves as the user knows them: arrays (..., *shape)."""
+        """The leaves of `split`, with the user's values of constrained leaves: arrays (..., *shape)."""
         parts = self.split(flat)
         return parts | {name: transform(parts[name]) for name, transform in self.transforms.items()}
 
     def position(self, parts: Mapping[str, Any]) -> PyTree:
-        """The tree of leaves that are given by name."""
+        """The tree of these leaves, which are given by name."""
         leaves = [parts[name] for name in self.names]
         if self.by_name:
             return dict(zip(self.names, leaves, strict=True))
@@ -103,7 +103,7 @@ class Layout(eqx.Module):
         return [position[name] for name in self.names] if self.by_name else jax.tree.leaves(position)
 
     def unravel(self, x: Float[Array, " n"]) -> PyTree:
-        """The position that a flat vector stands for."""
+        """The position of a flat vector."""
         return self.position(self.variables(x))
 
     def ravel(self, position: PyTree) -> Float[Array, " n"]:
@@ -116,7 +116,7 @@ class Layout(eqx.Module):
         return jnp.concatenate([jnp.ravel(leaf) for leaf in free])
 
     def log_jacobian(self, x: Float[Array, " n"]) -> Any:
-        """log |det ∂ position / ∂ x|, which the density of x has beside that of the position."""
+        """log |det ∂ position / ∂ x|, the term that the log density of x has in addition to that of the position."""
         parts = self.split(x)
         terms = [
             jnp.sum(transform.log_abs_det_jacobian(parts[name], transform(parts[name])))
@@ -125,11 +125,11 @@ class Layout(eqx.Module):
         return sum(terms, start=0.0)
 
     def part(self, indices: Sequence[int]) -> "Layout | None":
-        """The layout of some coordinates: a dict of the leaves they touch, or None where the position is one array.
+        """The layout of some coordinates: a dict of the leaves they belong to, or None if the position is one array.
 
-        A leaf that is taken whole and in order keeps its shape; of any other the chosen numbers make a vector.
+        A leaf that is taken completely and in order keeps its shape; of any other the chosen numbers form a vector.
 
-        Raises ValueError where the coordinates of a leaf do not stand together, or a constrained leaf is cut.
+        Raises ValueError if the coordinates of a leaf do not stand together, or if a constrained leaf is cut.
         """
         if not self.by_name and jax.tree_util.treedef_is_leaf(self.structure):
             return None
@@ -156,7 +156,7 @@ def layout_of(position: PyTree, argument: str = "init", transforms: Mapping[str,
 
     The variables of a dict keep the order in which they were written.
 
-    Raises TypeError for a leaf that is not made of numbers, ValueError if there is nothing in it; both name `argument`.
+    Raises TypeError for a leaf that does not consist of numbers, ValueError for no coordinates; both name `argument`.
     """
     leaves, structure = jax.tree_util.tree_flatten_with_path(position)
     named = {_name(path): leaf for path, leaf in leaves}
@@ -178,12 +178,12 @@ def layout_of(position: PyTree, argument: str = "init", transforms: Mapping[str,
 
 
 def in_order(like: PyTree, tree: PyTree) -> PyTree:
-    """A tree that JAX went through, with the entries of a dict again in the order in which `like` has them."""
+    """A tree that JAX has processed, with the entries of a dict in the order of `like` again."""
     return {name: tree[name] for name in like} if type(like) is dict else tree
 
 
 def shapes_of(function: Callable[..., PyTree], *arguments: Any) -> PyTree:
-    """Shapes and types of what a function returns, as `jax.eval_shape` has them, a dict in the order it was written."""
+    """Shapes and types of a function's value, as from `jax.eval_shape`; a dict keeps the order it was written in."""
     written: list[PyTree] = []
 
     def seen(*arguments):

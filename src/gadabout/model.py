@@ -1,4 +1,4 @@
-"""What users bring: models, each with a flat target and the way back to what its variables are called."""
+"""Models: each has a flat target and maps flat positions back to the user's variables."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -25,34 +25,34 @@ from gadabout.target import Target
 from gadabout.transforms import transforms_of
 
 MOST_SHOWN = 8
-"""variables that the representation of a model names"""
+"""most variables that the repr of a model names"""
 
 
 class AbstractModel(ABC):
     """A density that can be sampled: a flat, unconstrained `target`, a `layout`, and the user's variables.
 
-    A position of the layout is what the log density takes. Models of other libraries have one of unconstrained values,
-    which `given` makes of the user's; a `Model` has the user's own, whose `transforms` are the layout's.
+    The log density takes a position of the layout. For models of other libraries these are unconstrained values, which
+    `given` computes from the user's. A `Model` takes the user's own values; its `transforms` are in the layout.
 
-    `layout` is None where only a position to start from can tell what positions look like (see `laid_out`).
+    `layout` is None if only a start position determines the form of positions (see `laid_out`).
     """
 
     name: str = "model"
     origin: Mapping[str, Any] = {}
-    """how the command line found it; a stored run keeps that, so that it can be found again"""
+    """how the command line found the model; stored with a run, so that the model can be found again"""
     layout: Layout | None = None
     position: PyTree = None
-    """a position that chains may start around, where the model has no `start`; None if there is none"""
+    """a position around which chains may start, if the model has no `start`; None if there is none"""
     dims: Mapping[str, Sequence[str]]
     coords: Mapping[str, Any]
     observed: Mapping[str, Any]
     constant: Mapping[str, Any] = {}
     """other data by name"""
     _traced: dict[Any, tuple[Any, int]] | None = None
-    """what functions of positions return, and their editions, since the model was laid out"""
+    """the order of the entries that functions of positions return, and their editions; renewed by `laid_out`"""
 
     def __repr__(self) -> str:
-        """In one line its class, name and coordinates, with the first variables and their shapes."""
+        """One line with the class, the name, the number of coordinates, and the first variables with their shapes."""
         if self.layout is None:
             return f"<{type(self).__name__} {self.name!r}, not laid out>"
         found = [f"{name} {shape}" for name, shape in zip(self.layout.names, self.layout.shapes, strict=True)]
@@ -62,7 +62,7 @@ class AbstractModel(ABC):
 
     @property
     def starts_itself(self) -> bool:
-        """Whether it has a start of its own."""
+        """Whether the model has a start of its own."""
         return type(self).start is not AbstractModel.start or "start" in vars(self)
 
     @property
@@ -71,11 +71,11 @@ class AbstractModel(ABC):
         """log π of a flat position, with the model's layout."""
 
     def given(self, position: PyTree) -> PyTree:
-        """The position of the layout that a user's position says; in JAX, so that it can be traced."""
+        """The position of the layout that corresponds to a user's position; in JAX, so that it can be traced."""
         return position
 
     def layout_for(self, position: PyTree, argument: str) -> Layout:
-        """The layout of positions like this one, given by its arrays or their shapes: the model's own where it fits."""
+        """The layout of positions with these arrays or shapes: the model's own layout if it fits."""
         layout, own = self._layout_of(position, argument), self.layout
         by_name = own is not None and own.by_name and layout.by_name
         return own if own is not None and by_name and _shapes(own) == _shapes(layout) else layout
@@ -84,9 +84,9 @@ class AbstractModel(ABC):
         return layout_of(position, argument)
 
     def laid_out(self, layout: Layout) -> Self:
-        """The model for positions of a layout; raises ValueError where it has another one.
+        """The model for positions of a layout; raises ValueError if the model has a different one.
 
-        Functions of positions are traced anew for it: what they read may be something else than in an earlier run.
+        Functions of positions are traced anew, because values that they read may have changed since an earlier run.
         """
         if self.layout is not None:
             if (self.layout.names, self.layout.shapes) != (layout.names, layout.shapes):
@@ -100,7 +100,7 @@ class AbstractModel(ABC):
         return model
 
     def start(self, key: Key[Array, ""], /) -> PyTree:
-        """A position of the layout to start from; raises TypeError where the model has none of its own."""
+        """A position of the layout to start from; raises TypeError if the model has no start of its own."""
         raise TypeError(f"init: {self.name} has no start of its own; pass a position, or a function of a key")
 
     def constrain(self, x: Any) -> dict[str, Any]:
@@ -109,10 +109,10 @@ class AbstractModel(ABC):
         return self.layout.variables(x)
 
     def each(self, name: str, function: Any, data: PyTree, x: Any, *keys: Any) -> PyTree:
-        """A function of (position, data), or (key, position, data), of every flat position; leading axes stay in front.
+        """Values of a function of (position, data) or (key, position, data) at flat positions; leading axes are kept.
 
-        It is called by `name`, traced anew once for a model that was laid out, and compiled anew if it is not what it
-        was. Dicts keep the order in which they were written.
+        `name` identifies the function. It is traced anew once for each model that was laid out, and compiled anew only
+        if its program has changed. Dicts keep the order in which they were written.
         """
         assert self.layout is not None, "models are laid out before they are run"
         x, known = jnp.asarray(x), {} if self._traced is None else self._traced
@@ -122,11 +122,11 @@ class AbstractModel(ABC):
         return in_order(like, _each(function, data, self.layout, edition, x, *keys))
 
     def outputs(self, x: Any) -> dict[str, dict[str, Any]]:
-        """More groups of the result, such as `log_likelihood`, from flat positions (..., n)."""
+        """Further groups of the result, such as `log_likelihood`, from flat positions (..., n)."""
         return {}
 
     def impossible(self, x: Any) -> str:
-        """What of the observed data explains that the log density is not finite at x; empty where nothing does."""
+        """How the observed data explain that the log density is not finite at x, in words; empty if they do not."""
         for name, values in self.observed.items():
             values = np.asarray(values)
             if values.dtype.kind == "f" and np.isnan(values).any():
@@ -136,61 +136,61 @@ class AbstractModel(ABC):
 
     @property
     def plain(self) -> bool:
-        """Whether its variables are the numbers of the flat position, and nothing else is computed from them."""
+        """Whether the variables are the coordinates of the flat position, and nothing else is computed from them."""
         return False
 
     @property
     def predicts(self) -> bool:
-        """Whether one draw of data for each draw belongs into every result."""
+        """Whether every result includes one draw of data for each draw."""
         return False
 
     def predictions(self, keys: Key[Array, "*draws"], x: Float[Array, "*draws n"]) -> dict[str, Any]:
-        """Draws of data by name, arrays (*draws, *shape), for flat positions and a key of each."""
+        """Draws of data by name, arrays (*draws, *shape), for flat positions with one key each."""
         raise TypeError(f"model: {self.name} draws no data; give it `predict`, a function (key, position)")
 
     def predicting(self, names: Collection[str]) -> "AbstractModel":
-        """The model that draws data given draws of the variables named: itself, but where it has to tell them apart."""
+        """The model that draws data given draws of the named variables; by default this model."""
         return self
 
     def feed(self, seed: int) -> Any:
-        """Where the batches of a run come from; None where the data are all there."""
+        """The source of a run's batches; None if there are no batches."""
         return None
 
     def check(self, plan: Any) -> None:  # noqa: B027
         """Raises ValueError for a plan that cannot run on the model."""
 
     def account(self, feed: Any) -> dict[str, Any]:
-        """What a result says of the model."""
+        """Entries of a result's attributes about the model."""
         return {}
 
 
 class Model(AbstractModel):
-    """A log density in JAX with its data, and as much of the following as there is.
+    """A log density in JAX; data and all other arguments are optional.
 
     Args:
-        log_density: log π of a position, or of (position, data) where there are data; a scalar.
-        position: an example of a position, a pytree of arrays or of their shapes. Where it is made of finite numbers,
-            and there is no `start`, chains start around it if `init` of `sample` is None.
-        data: a pytree of arrays. Other data of the same shape compile nothing anew.
+        log_density: log π of a position, or of (position, data) if there are data; a scalar.
+        position: an example of a position, a pytree of arrays or of their shapes. If it consists of finite numbers and
+            there is no `start`, chains start around it when `init` of `sample` is None.
+        data: a pytree of arrays. Other data of the same shape need no new compilation.
         transforms: the constraints of variables, by name: "positive", "unit_interval", "simplex", "ordered",
             "positive_ordered", "corr_cholesky", "corr_matrix", "lower_cholesky", "positive_definite", bounds (low,
-            high) of which one may be None, or a constraint of `numpyro.distributions`. Chains move freely: the log
-            density sees constrained values, and the logarithm of the Jacobian is added to it. So does all else that is
-            given here, and `init` is constrained, too. The group `unconstrained_posterior` holds the free numbers.
-        start: a function of a key that draws a position to start from, so that `init` may be left out.
+            high) of which one may be None, or a constraint of `numpyro.distributions`. Chains move without constraints.
+            All functions given here use constrained values, and so does `init`; the logarithm of the Jacobian is added
+            to the log density. The group `unconstrained_posterior` holds the free coordinates.
+        start: a function of a key that draws a start position, so that `init` may be omitted.
         dims: the names of the dimensions of variables, by variable.
         coords: the coordinates along named dimensions.
-        log_likelihood: log p(y_i | θ) of (position) or (position, data): an array, or a dict of arrays by name; kept
+        log_likelihood: log p(y_i | θ) of (position) or (position, data): an array, or a dict of arrays by name; stored
             in the group `log_likelihood`.
-        outputs: other values worth keeping of (position) or (position, data), a dict of arrays by name; kept in the
-            group `posterior` beside the variables.
-        observed: the data that are observed, by name, for the group `observed_data`.
-        predict: a draw of data, of (key, position) or (key, position, data): an array, or a dict of arrays by name;
-            one for each draw is kept in the group `posterior_predictive`.
+        outputs: other values to store, of (position) or (position, data), a dict of arrays by name; stored in the group
+            `posterior` beside the variables.
+        observed: the observed data by name, for the group `observed_data`.
+        predict: a draw of data, of (key, position) or (key, position, data): an array, or a dict of arrays by name; one
+            for each draw is stored in the group `posterior_predictive`.
 
     Raises:
-        TypeError, ValueError: for an argument that is not of its kind.
-        ImportError: for transforms without NumPyro, from which they come.
+        TypeError, ValueError: for an invalid argument.
+        ImportError: for transforms without NumPyro, which provides them.
     """
 
     def __init__(
@@ -249,12 +249,12 @@ class Model(AbstractModel):
         return model
 
     def _check_indices(self) -> None:
-        """Raises ValueError where the log density reads beyond the end of an axis, which JAX does not say."""
+        """Raises ValueError if the log density reads beyond the end of an axis, for which JAX raises no error."""
         target, found = self.target, None
         assert self.layout is not None
         x = jax.ShapeDtypeStruct((self.layout.dim,), jnp.result_type(float))
         if not getattr(self.log_density, "on_host", False):
-            with suppress(Exception):  # what cannot be traced is explained where the run traces it
+            with suppress(Exception):  # errors of tracing are explained when the run traces it
                 found = beyond_an_axis(lambda data, x: target.with_data(data).log_density(x), self.data, x)
         if found is not None:
             index, length = found
@@ -294,12 +294,12 @@ class Model(AbstractModel):
         return values if isinstance(values, dict) else {"y": values}
 
     def _each(self, name: str, function: Any, x: Any, *keys: Any) -> PyTree:
-        """A function of the user's of every position."""
+        """The values of a user's function at every position."""
         return self.each(name, Partial(_called, name, function), self.data, x, *keys)
 
 
 def _check_outputs(outputs: Mapping[str, Any], variables: Mapping[str, Any]) -> None:
-    """Raises ValueError for outputs whose names others have in the group of draws."""
+    """Raises ValueError for an output with the name of a variable or of a dimension of every result."""
     for name in outputs:
         if name in variables or name in OWN:
             whose = "a variable" if name in variables else "a dimension of every result"
@@ -307,7 +307,7 @@ def _check_outputs(outputs: Mapping[str, Any], variables: Mapping[str, Any]) -> 
 
 
 def _is_finite(position: PyTree) -> bool:
-    """Whether a position is made of finite numbers, and not of shapes."""
+    """Whether a position consists of finite numbers, and not of shapes."""
     leaves = jax.tree.leaves(position)
     numbers = all(isinstance(leaf, np.ndarray | np.generic | jax.Array | float | int) for leaf in leaves)
     real = numbers and all(np.asarray(leaf).dtype.kind in "biuf" for leaf in leaves)
@@ -328,7 +328,7 @@ def _leaves(layout: Layout) -> str:
 
 
 def _called(name: str, function: Callable, *arguments: Any) -> PyTree:
-    """What a user's function makes of ([key], position, data), called without the data where there are none."""
+    """The value of a user's function of ([key], position, data), called without the data if there are none."""
     *key, position, data = arguments
     own = () if data is None else (data,)
     words = [*(["key"] if key else []), "position", *(["data"] if own else [])]
@@ -336,7 +336,7 @@ def _called(name: str, function: Callable, *arguments: Any) -> PyTree:
 
 
 def _traced_anew(function: Any, data: PyTree, layout: Layout, x: Array, keys: tuple) -> tuple[Any, int]:
-    """The names of what a function returns, if it is a dict, in the order in which they were written; its edition."""
+    """The entries of a function's value in the order they were written, if it is a dict, else None; and its edition."""
     written: list[PyTree] = []
 
     def one(function, data, layout, row, *key):
@@ -351,7 +351,7 @@ def _traced_anew(function: Any, data: PyTree, layout: Layout, x: Array, keys: tu
 @eqx.filter_jit
 @whole_products()
 def _each(function: Any, data: PyTree, layout: Layout, edition: int, x: Float[Array, "*draws n"], *keys: Any) -> PyTree:
-    """A function of an edition, of every flat position."""
+    """The values of a function, traced for its edition, at every flat position."""
     one = lambda row, *key: function(*key, layout.unravel(row), data)
     with traced_as(edition):
         values = jax.vmap(one)(x.reshape(-1, x.shape[-1]), *(key.reshape(-1) for key in keys))

@@ -1,4 +1,4 @@
-"""What users give by name: data, dimensions of variables, coordinates along dimensions."""
+"""Checks of arguments by name: data, dimensions of variables, coordinates along dimensions."""
 
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
@@ -36,7 +36,7 @@ def by_name(argument: str, value: Any) -> dict[str, Any]:
 
 
 def checked_dims(dims: Any) -> dict[str, Sequence[str]]:
-    """The names of dimensions by variable; raises TypeError or ValueError where they are not lists of names."""
+    """The names of dimensions by variable; raises TypeError or ValueError if they are not lists of names."""
     for variable, names in (found := by_name("dims", dims)).items():
         listed = isinstance(names, Collection) and not isinstance(names, str | bytes)
         if not listed or not all(isinstance(name, str) for name in names):
@@ -50,7 +50,7 @@ def checked_dims(dims: Any) -> dict[str, Sequence[str]]:
 
 
 def checked_coords(coords: Any) -> dict[str, Any]:
-    """The coordinates by dimension; raises TypeError or ValueError where they are not one-dimensional."""
+    """The coordinates by dimension; raises TypeError or ValueError if they are not one-dimensional."""
     for dimension, values in (found := by_name("coords", coords)).items():
         if dimension in OWN:
             raise ValueError(f"coords has {dimension!r}, a dimension that the result numbers itself; leave it out")
@@ -60,7 +60,7 @@ def checked_coords(coords: Any) -> dict[str, Any]:
 
 
 def checked_observed(observed: Any) -> dict[str, Any]:
-    """The observed data by name; raises TypeError for what is not made of numbers."""
+    """The observed data by name; raises TypeError for values that are not numbers."""
     for name, values in (found := by_name("observed", observed)).items():
         dtype = np.asarray(values).dtype
         if dtype.kind not in "biufc" and not jnp.issubdtype(dtype, jnp.inexact):
@@ -71,7 +71,7 @@ def checked_observed(observed: Any) -> dict[str, Any]:
 def check_coords(coords: Mapping[str, Any], dims: Mapping[str, Sequence[str]], shapes: Mapping[str, tuple]) -> None:
     """Raises ValueError for coordinates along a dimension that no variable has.
 
-    Variables without `dims` have dimensions such as `x_dim_0`, by their names.
+    The dimensions of a variable x without `dims` are named `x_dim_0`, `x_dim_1` and so on.
     """
     there = {dimension for names in dims.values() for dimension in names}
     there |= {f"{name}_dim_{i}" for name, shape in shapes.items() if name not in dims for i in range(len(shape))}
@@ -85,7 +85,7 @@ def check_coords(coords: Mapping[str, Any], dims: Mapping[str, Sequence[str]], s
 
 
 def check_names(dims: Mapping[str, Sequence[str]], coords: Mapping[str, Any], shapes: Mapping[str, tuple]) -> None:
-    """Raises ValueError where dims or coords do not fit variables of these shapes."""
+    """Raises ValueError if dims or coords do not fit variables of these shapes."""
     for variable, names in dims.items():
         if variable not in shapes:
             raise ValueError(f"dims: there is no variable {variable!r}; there are {', '.join(map(repr, shapes))}")

@@ -1,4 +1,4 @@
-"""Pictures: the only file that imports matplotlib, with what the figures of runs and of experiments share."""
+"""Figures: the only file that imports matplotlib, with the parts that figures of runs and of experiments share."""
 
 import base64
 import io
@@ -38,14 +38,14 @@ __all__ = [
 ]
 
 OURS, TRUTH, SECOND, MUTED = "#0072B2", "#009E73", "#D55E00", "#888888"
-"""Colours of Okabe and Ito, which the colour-blind can tell apart."""
+"""Colours of Okabe and Ito, which colour-blind readers can distinguish."""
 CHAIN_COLOURS = (OURS, "#E69F00", TRUTH, "#CC79A7", "#56B4E9", SECOND, "#8C6D1F", "#333333")
-"""The same for chains, with yellow made darker."""
+"""The colours of chains: the same with a darker yellow."""
 MAX_POINTS = 4_000
 CHANCE = 0.01
-"""how often the band of the ranks is left by any chain, where chains agree"""
+"""probability that any chain leaves the band of the ranks if the chains agree"""
 GRID = 201
-"""ranks at which the chains' distributions are drawn"""
+"""number of ranks at which the chains' distributions are drawn"""
 
 
 def canvas(width: float, height: float, gap: float = 0.07) -> Figure:
@@ -56,7 +56,7 @@ def canvas(width: float, height: float, gap: float = 0.07) -> Figure:
 
 
 def save(figure: Figure, path: Path) -> Path:
-    """Writes a picture in the format of the path's suffix, whole or not at all; raises as `files.whole_file` does."""
+    """Writes a figure in the format of the path's suffix, completely or not at all; raises like `files.whole_file`."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with whole_file(path) as partial:
         figure.savefig(partial, dpi=130)
@@ -64,27 +64,27 @@ def save(figure: Figure, path: Path) -> Path:
 
 
 def data_uri(figure: Figure) -> str:
-    """The picture as a part of a page that needs no file beside it."""
+    """The figure as a data URI, for a page that needs no separate file."""
     buffer = io.BytesIO()
     figure.savefig(buffer, format="png", dpi=150, metadata={"Software": None})
     return "data:image/png;base64," + base64.b64encode(buffer.getvalue()).decode("ascii")
 
 
 def heading(axes: Axes, text: str) -> None:
-    """A title above the left corner."""
+    """Adds a title above the left corner."""
     axes.set_title(text, fontsize=9, loc="left", parse_math=False)
 
 
 def note(axes: Axes, text: str, x: float = 0.02, y: float = 0.03, **how: Any) -> None:
-    """Small print inside a panel, in fractions of its sides."""
+    """Adds small text inside a panel; `x` and `y` are fractions of its width and height."""
     box = {"boxstyle": "round,pad=0.25", "facecolor": "white", "edgecolor": "none", "alpha": 0.85}
     axes.text(x, y, text, transform=axes.transAxes, fontsize=7.5, bbox=box, zorder=5, **how)
 
 
 def tidy(*row: Axes, across: int | None = 4, up: int | None = 5) -> None:
-    """Small numbers, and no frame at the top and on the right.
+    """Sets small tick labels, and removes the frame at the top and on the right.
 
-    A linear axis gets at most `across` or `up` intervals, where that is not None.
+    A linear axis gets at most `across` (x) or `up` (y) intervals, unless that is None.
     """
     for axes in row:
         axes.tick_params(labelsize=7)
@@ -95,7 +95,7 @@ def tidy(*row: Axes, across: int | None = 4, up: int | None = 5) -> None:
 
 
 def trace(axes: Axes, values: np.ndarray, colour: str = OURS) -> None:
-    """The values (draw,) of one chain by draw."""
+    """Plots the values (draw,) of one chain against the draw."""
     index, shown = thin(values)
     axes.plot(index, shown, color=colour, linewidth=0.35 if len(shown) > 1_000 else 0.8)
     axes.set_xlim(0, max(len(values), 1))
@@ -108,11 +108,10 @@ def thin(values: np.ndarray, most: int = MAX_POINTS) -> tuple[np.ndarray, np.nda
 
 
 def ranks(axes: Axes, draws: np.ndarray, within: float, every: int = 1) -> None:
-    """How far the ranks of each chain's draws among all draws (chain, draw) are from uniform: their distribution minus
-    its line, of one chain in `every`.
+    """Plots the distribution of each chain's ranks among all draws (chain, draw), minus the uniform one.
 
-    The band is Kolmogorov's, for as many independent draws as the chains' own ESS, `within` in all, which one of C
-    chains leaves by chance with the probability CHANCE.
+    Only one chain in `every` is drawn. The band is Kolmogorov's for each chain's own ESS, `within` in all, as the
+    number of independent draws. Any of the C chains leaves it by chance with the probability CHANCE.
     """
     chains, count = draws.shape
     ranked = rankdata(draws).reshape(draws.shape) / (draws.size + 1)

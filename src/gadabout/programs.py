@@ -1,4 +1,4 @@
-"""Compiled programs whose arguments hold samplers and targets, with functions of the user's own in them."""
+"""Compiled programs whose arguments contain samplers and targets, and with them functions of the user."""
 
 import functools
 import warnings
@@ -19,30 +19,31 @@ from gadabout.precision import whole_products
 from gadabout.target import Target
 
 BRIEF = QUICK | {"xla_backend_optimization_level": 0}
-"""of a program that evaluates a log density a few times: the lowest level takes two thirds of that to compile"""
+"""options for few evaluations of a log density: level 0 compiles in two thirds of the time of level 1"""
 IN_GRAPHS = {
     "xla_gpu_enable_command_buffer": "FUSION,CUBLAS,CUBLASLT,CUSTOM_CALL,CUDNN,DYNAMIC_SLICE_FUSION,WHILE,CONDITIONAL"
 }
-"""What a GPU launches as one: XLA's own choice, and loops and branches, for each turn of which the host waits else.
+"""Operations that a GPU launches as one graph: XLA's own choice, and loops and branches.
 
-(Centred eight schools, 16 chains of NUTS on an H100: 0.7 s in place of 1.8, and no longer to compile.)
+Otherwise the host waits at each turn of a loop. (Centred eight schools, 16 chains of NUTS on an H100: 0.7 s instead of
+1.8, and compilation takes no longer.)
 """
 KNOWN = {"builtins", "equinox", "functools", "gadabout", "jax", "jaxlib", "numpy", "optax"}
-"""packages whose functions stay what they are"""
+"""packages whose functions do not change"""
 
 
 class Program:
-    """`jax.jit` of a function whose arguments may hold more than arrays, with these options on a CPU.
+    """`jax.jit` of a function whose arguments may contain more than arrays, with compiler options.
 
-    What is no array is a part of the program, in arguments and results; JAX's cache knows it by hash and equality, and
-    a target by its edition too. Unlike a call of `equinox.filter_jit`, one of a program returns before its arrays are
-    computed. The options are left away where JAX's are to leave most optimisations away.
+    Parts of arguments and results that are not arrays belong to the program. JAX's cache identifies them by hash and
+    equality, and a target by its edition too. Unlike a call of `equinox.filter_jit`, a call of a program returns before
+    its arrays are computed. The options are omitted if JAX is set to disable most optimisations.
 
     Args:
-        function: what to compile, once for each shape of its arguments.
-        donates: whether it may write over the arrays of its arguments, all but the first.
-        options: of the compiler, on a CPU.
-        on_gpu: its options on a GPU.
+        function: the function to compile, once for each shape of its arguments.
+        donates: whether it may overwrite the arrays of its arguments, except those of the first.
+        options: options of the compiler on a CPU.
+        on_gpu: options of the compiler on a GPU.
     """
 
     def __init__(
@@ -58,13 +59,13 @@ class Program:
 
     def __call__(self, *arguments: Any) -> Any:
         if any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(arguments)):
-            return self.function(*arguments)  # a part of another program, or of one that is only traced
+            return self.function(*arguments)  # called while another program is traced
         with _donating(self.donates), whole_products():
             arrays, others = self._compiled(self._options)(*_parted(arguments))
         return _joined(arrays, others.static)
 
     def shapes(self, *arguments: Any) -> Any:
-        """The result, shapes and types in place of arrays, for arguments that hold arrays, or those in their place."""
+        """The result with shapes and types in place of arrays; arguments may hold arrays, or shapes and types."""
         shape = lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, weak_type=getattr(leaf, "weak_type", False))
         arguments = jax.tree.map(lambda leaf: shape(leaf) if is_array(leaf) else leaf, arguments)
         with whole_products():
@@ -72,23 +73,23 @@ class Program:
         return _joined(arrays, others.static)
 
     def lower(self, *arguments: Any) -> Lowered:
-        """The program for such arguments before it is compiled, as `jax.jit` has it."""
+        """The lowered program for such arguments, not yet compiled, as from `jax.jit`."""
         with whole_products():
             return self._compiled(self._options).lower(*_parted(arguments))
 
     @functools.cached_property
     def optimised(self) -> "Program":
-        """The same, compiled with all optimisations."""
+        """The same program, compiled with all optimisations."""
         return Program(self.function, self.donates, on_gpu=dict(self.on_gpu))
 
     @functools.cached_property
     def in_graphs(self) -> "Program":
-        """The same, its loops and branches launched with all that is in them on a GPU."""
+        """The same program; on a GPU its loops and branches are each launched as one, with everything in them."""
         return Program(self.function, self.donates, dict(self.options), IN_GRAPHS)
 
     @property
     def _options(self) -> tuple:
-        """The options that it is compiled with."""
+        """The compiler options on this backend."""
         if jax.config.read("jax_disable_most_optimizations"):
             return ()
         return {"cpu": self.options, "gpu": self.on_gpu}.get(jax.default_backend(), ())
@@ -107,39 +108,39 @@ class Program:
 
 
 class Static(eqx.Module):
-    """What is no array of a program's result."""
+    """The part of a program's result that is not arrays."""
 
     static: Any = eqx.field(static=True)
 
 
 def _parted(arguments: tuple) -> tuple[tuple, tuple, tuple]:
-    """The arrays of the first argument, those of all others, and the rest of both."""
+    """The arrays of the first argument, the arrays of all others, and the rest of both."""
     (first, static), (rest, more) = _arrays_of(arguments[:1]), _arrays_of(arguments[1:])
     return first, rest, (static, more)
 
 
 def _arrays_of(tree: Any) -> tuple[tuple, tuple]:
-    """The arrays among a tree's leaves, None where there is none, and the rest, which has a hash."""
+    """The arrays among a tree's leaves, with None for every other leaf, and the rest, which has a hash."""
     leaves, structure = jax.tree.flatten(tree)
     arrays = tuple(leaf if is_array(leaf) else None for leaf in leaves)
     return arrays, (tuple(None if is_array(leaf) else leaf for leaf in leaves), structure)
 
 
 def _joined(arrays: tuple, static: tuple) -> Any:
-    """The tree of `_arrays_of`."""
+    """The tree that `_arrays_of` has split."""
     others, structure = static
     return structure.unflatten(other if array is None else array for array, other in zip(arrays, others, strict=True))
 
 
 def _edition_of(arguments: tuple) -> int | None:
-    """That of the target among the arguments, so that functions of the user's within samplers are traced with it."""
+    """The edition of the target in the arguments, if any: the user's functions within samplers are traced with it."""
     is_target = lambda node: isinstance(node, Target)
     return next((node.edition for node in jax.tree.leaves(arguments, is_leaf=is_target) if is_target(node)), None)
 
 
 @contextmanager
 def _donating(donates: bool) -> Iterator[None]:
-    """Says nothing of donated arrays that are of no use, such as those of a platform without donation."""
+    """Suppresses JAX's warning about donated arrays that are not usable, as on a platform without donation."""
     if not donates:
         yield
         return
@@ -149,7 +150,7 @@ def _donating(donates: bool) -> Iterator[None]:
 
 
 def program(function: Callable | None = None, *, donates: bool = False, brief: bool = False) -> Any:
-    """Makes a function a `Program`, one whose calls are `brief` where it evaluates log densities a few times."""
+    """Makes a function a `Program`; `brief` is for one that evaluates log densities only a few times."""
     made = functools.partial(Program, donates=donates, options=BRIEF if brief else QUICK)
     return made if function is None else made(function)
 
@@ -163,36 +164,36 @@ _program_of = functools.cache(Program)
 
 
 def forget() -> None:
-    """Drops all that was compiled and traced in this process: functions of this package may be others now."""
+    """Drops everything compiled and traced in this process, because functions of this package may have changed."""
     jax.clear_caches()
     executables.forget()
 
 
 def asks_the_host(function: Callable, *arguments: Any) -> bool:
-    """Whether a function calls one of the host's, whose operations nobody can count."""
+    """Whether a function calls back to the host; the operations of such calls cannot be counted."""
     module: Any = uncompiled(function, *arguments).compiler_ir()
     return "callback" in module.operation.get_asm(large_elements_limit=8)
 
 
 def fresh_with(target: Target, parts: Any, call: Callable[..., Any], *arguments: Any) -> Target:
-    """The target with an edition that stands for the user's functions among the parts too (see `target.fresh`).
+    """The target with an edition that also stands for the user's functions in `parts` (see `target.fresh`).
 
-    Where there are such functions `call(target, *arguments)`, which calls them, is traced anew.
+    If there are such functions, `call(target, *arguments)`, which calls them, is traced anew.
     """
     if not own(parts):
         return target
-    with suppress(Exception):  # of the user's functions: it is explained where the run calls them
+    with suppress(Exception):  # errors of the user's functions are explained when the run calls them
         return replace(target, edition=edition(call, target, *arguments))
     return replace(target, edition=new_edition())
 
 
 def own(part: Any) -> bool:
-    """Whether a part is, or holds, an object or a function from outside of `KNOWN` packages."""
+    """Whether a part is or contains an object or a function from a package outside of `KNOWN`."""
     return _own(part, set())
 
 
 def _own(part: Any, known: set[int]) -> bool:
-    if id(part) in known:  # functions may hold themselves
+    if id(part) in known:  # a function may refer to itself
         return False
     known.add(id(part))
     held: list[Any] = []

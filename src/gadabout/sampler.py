@@ -1,4 +1,4 @@
-"""A recipe's result: which kernel, which adaptation. The one place where the two meet."""
+"""Samplers, the results of recipes: the one place where kernels and adaptations meet."""
 
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
@@ -24,7 +24,7 @@ from gadabout.target import Target
 
 
 class Learned(eqx.Module):
-    """What is known of a target before a sampler starts: arrays alone, each of them or none.
+    """Knowledge of a target before a sampler starts: arrays only, each of them optional.
 
     Args:
         mean: the centre of the draws, shape (n,).
@@ -37,26 +37,26 @@ class Learned(eqx.Module):
     theta: dict[str, Array] = eqx.field(default_factory=dict)
 
     def part(self, indices: Sequence[int]) -> "Learned":
-        """Mean and covariance of the draws of some coordinates, whatever the others are; no θ, which is the whole's."""
+        """Marginal mean and covariance of the draws of some coordinates; without θ, which belongs to the whole."""
         mean = None if self.mean is None else self.mean[jnp.asarray(indices)]
         return Learned(mean, None if self.factor is None else marginal(self.factor, indices))
 
 
 def known_factor(learned: Learned | None) -> AbstractFactor | None:
-    """The factor of the target's covariance, if it is known."""
+    """The factor of the target's covariance; None if it is not known."""
     return None if learned is None else learned.factor
 
 
 class AbstractForLayout(eqx.Module):
-    """A part of a sampler that is said in terms of variables, which only the layout of positions can place."""
+    """A part of a sampler that refers to variables; only the layout of positions gives their coordinates."""
 
     @abstractmethod
     def for_layout(self, layout: Layout) -> Any:
-        """The part for positions of a layout; raises ValueError where its variables are not there."""
+        """The part for positions of a layout; raises ValueError if the layout lacks its variables."""
 
 
 def for_layout[T](tree: T, layout: Layout | None) -> T:
-    """A sampler, plan or kernel maker with all such parts placed; the same tree where there are none."""
+    """A sampler, plan or kernel maker with each `AbstractForLayout` replaced; the same tree if there are none."""
     special = lambda node: isinstance(node, AbstractForLayout)
     if layout is None or not any(map(special, jax.tree.leaves(tree, is_leaf=special))):
         return tree
@@ -75,16 +75,15 @@ class State(eqx.Module):
 
     @property
     def position(self) -> Float[Array, "chains n"]:
-        """Where the chains stand."""
+        """The positions of the chains."""
         return jax.vmap(self.kernel.position)(self.chains)
 
 
 class Sampler(eqx.Module):
-    """A recipe's settings, and pure functions that jit, vmap and scan for those who own their loop.
+    """The settings of a recipe, and pure functions for jit, vmap and scan in a caller's own loop.
 
-    `make_kernel(n, learned)` builds the kernel for positions of n coordinates, from what is known of the target if
-    there is anything (`Learned`, else None). Settings that are numbers are array leaves, so that another value compiles
-    nothing anew.
+    `make_kernel(n, learned)` builds the kernel for positions of n coordinates; `learned` is a `Learned`, or None if
+    nothing is known of the target. Numeric settings are array leaves, so that another value needs no new compilation.
     """
 
     name: str = eqx.field(static=True)
@@ -92,15 +91,15 @@ class Sampler(eqx.Module):
     adaptation: AbstractAdaptation
     num_warmup: int = eqx.field(static=True, default=1_000)
     takes_discrete: bool = eqx.field(static=True, default=False)
-    """whether positions may hold whole numbers; they travel as floats in the flat vector and come back as such"""
+    """whether positions may hold whole numbers: floats in the flat vector, integers again in the results"""
     exact: bool = eqx.field(static=True, default=True)
-    """whether its draws follow the target however long its steps are"""
+    """whether the draws follow the target for any step size"""
     takes_noisy_gradients: bool = eqx.field(static=True, default=False)
-    """whether log densities estimated from batches will do"""
+    """whether log densities estimated from batches suffice"""
     state_is_point: bool = eqx.field(static=True, default=True)
-    """whether a chain keeps no more than a point between its moves, so that it can be a part of a composition"""
+    """whether a chain keeps only a point between its moves, so that it can be a part of a composition"""
     bias: str = eqx.field(static=True, default="")
-    """what a result says of draws that are not exact"""
+    """the note in a result about draws that are not exact"""
 
     def __check_init__(self):
         check_function("make_kernel", self.make_kernel, "(n, learned)")
@@ -110,7 +109,7 @@ class Sampler(eqx.Module):
         check_whole("num_warmup", self.num_warmup, 0)
 
     def _repr_html_(self) -> str:
-        """In a notebook: its settings with their values."""
+        """A table of the settings and their values, for notebooks."""
         return as_table(self.name, {"num_warmup": self.num_warmup, "exact": self.exact} | settings_of(self))
 
     @property
@@ -119,7 +118,7 @@ class Sampler(eqx.Module):
         return "continues for ever, with diminishing gains" if self.adaptation.continues else "stops after warm-up"
 
     def drawing(self) -> "Sampler":
-        """The sampler whose adaptation is what goes on while draws are kept."""
+        """The sampler for the draws that are kept; only the part of the adaptation that continues is left."""
         return eqx.tree_at(lambda s: s.adaptation, self, self.adaptation.while_drawing())
 
     def kernel(self, n: int, learned: Learned | None = None) -> AbstractKernel:
@@ -133,9 +132,9 @@ class Sampler(eqx.Module):
     def init(self, target: Target, positions: PyTree, learned: Learned | None = None) -> State:
         """The state of chains that start at `positions` and share θ.
 
-        They have the shape (num_chains, n); or, where the target has a layout (that of a `Model` with an example of a
-        `position` does), are positions as the model takes them, with a leading axis of chains in every leaf.
-        `jax.vmap(target.unravel)(state.position)` makes the same of where chains stand.
+        `positions` has the shape (num_chains, n). If the target has a layout, as that of a `Model` with an example of a
+        `position` does, it may also be positions as the model takes them, with a leading axis of chains in every leaf.
+        `jax.vmap(target.unravel)(state.position)` returns the chains' positions in that form.
 
         Raises ValueError for another shape.
         """
@@ -152,9 +151,9 @@ class Sampler(eqx.Module):
         return State(kernel, self.adaptation.init(kernel, chains), chains)
 
     def moved(self, state: State, target: Target, positions: Float[Array, "chains n"]) -> State:
-        """The same θ and memory for chains that stand elsewhere, or under another target.
+        """The state with the same θ and memory, for chains at other positions or under another target.
 
-        Raises ValueError for an adaptation that remembers where its chains began, to send them back there.
+        Raises ValueError if the adaptation stores where its chains began, in order to put them back there.
         """
         if self.adaptation.moves_chains:
             raise ValueError(f"{self.name} remembers where its chains began, and they cannot be put elsewhere")
@@ -164,12 +163,12 @@ class Sampler(eqx.Module):
     def step(
         self, key: Key[Array, "..."], state: State, target: Target, adapt: bool | Array = True, pool: Pool = ALONE
     ) -> tuple[State, dict[str, Array]]:
-        """One iteration of every chain: transition, and with `adapt` one update of θ shared by all.
+        """One iteration of every chain: a transition and, with `adapt`, one update of the shared θ.
 
-        `key` is one key, or one for each chain; `pool` says where the other chains are, if they are elsewhere. Returns
-        the new state and the statistics of the iteration, each of shape (num_chains,), by their ArviZ names; with
-        `adapt` those of the adaptation are among them. With an array for `adapt` one program serves for both; where it
-        is False, the adaptation's statistics are zero.
+        `key` is one key, or one for each chain. `pool` describes the other chains, if they are computed elsewhere.
+        Returns the new state and the statistics of the iteration, each of shape (num_chains,), by their ArviZ names;
+        with `adapt` they include those of the adaptation. If `adapt` is an array, one program serves both cases; where
+        it is False, the adaptation's statistics are zero.
         """
         kernel, memory = state.kernel, state.memory
         num_chains = jax.tree.leaves(state.chains)[0].shape[0]
@@ -198,22 +197,22 @@ class Sampler(eqx.Module):
         return State(kernel, memory, chains), record
 
     def end_window(self, state: State, ending: PyTree) -> State:
-        """The state where windows of the adaptation end, of those of its parts that `ending` says."""
+        """The state after windows of the adaptation end; `ending` says in which of its parts."""
         kernel, memory, chains = self.adaptation.end(state.memory, state.kernel, state.chains, ending)
         return State(kernel, memory, jax.vmap(kernel.rebase)(chains))
 
     def settle(self, state: State) -> State:
-        """The state that draws begin from: the kernel as it is meant to be once θ stands still."""
+        """The state from which draws begin: the kernel in its final form, once θ is fixed."""
         kernel = state.kernel.settled(state.chains)
         return State(kernel, state.memory, jax.vmap(kernel.rebase)(state.chains))
 
     def finish(self, state: State) -> State:
-        """The state at the end of warm-up, for those who own their loop: all windows end, and the kernel settles."""
+        """The state at the end of warm-up, for a caller's own loop: all windows end, and the kernel settles."""
         return self.settle(self.end_window(state, self.adaptation.ending(1, 1)))
 
 
 def checked(kernel: AbstractKernel, transition: Any) -> tuple[PyTree, AbstractInfo]:
-    """A transition; raises TypeError while tracing where a kernel's `step` does not return a state and an info."""
+    """A transition; raises TypeError during tracing if a kernel's `step` does not return a state and an info."""
     if not (isinstance(transition, tuple) and len(transition) == 2 and isinstance(transition[1], AbstractInfo)):
         raise TypeError(
             f"{type(kernel).__name__}.step must return a state and an info, such as gadabout.kernels.Info(lp, "
@@ -228,7 +227,7 @@ def checked(kernel: AbstractKernel, transition: Any) -> tuple[PyTree, AbstractIn
 
 
 def _where_adapting[T](adapt: bool | Array, learn: Callable[[], T], else_: T | None = None) -> T:
-    """What `learn` makes, where that is wanted, and else `else_`, or zeros."""
+    """The value of `learn` if `adapt` is true; otherwise `else_`, or zeros if it is None."""
     if adapt is True:
         return learn()
     if else_ is None:
@@ -237,19 +236,19 @@ def _where_adapting[T](adapt: bool | Array, learn: Callable[[], T], else_: T | N
 
 
 def _the_same(old: PyTree, new: PyTree) -> bool:
-    """Whether two trees hold the very same arrays, which is known while tracing: nothing wrote other values there."""
+    """Whether two trees hold the identical arrays, so that no value was changed; this is known during tracing."""
     (old, before), (new, after) = jax.tree.flatten(old), jax.tree.flatten(new)
     return before == after and all(a is b for a, b in zip(old, new, strict=True))
 
 
 def theta_by_name(kernel: AbstractKernel) -> dict[str, Array]:
-    """θ, every floating-point array of the kernel, by its path in it."""
+    """θ by path: every floating-point array of the kernel."""
     leaves = jax.tree_util.tree_leaves_with_path(eqx.filter(kernel, eqx.is_inexact_array))
     return {jax.tree_util.keystr(path).lstrip("."): leaf for path, leaf in leaves}
 
 
 def with_theta(kernel: AbstractKernel, theta: dict[str, Array]) -> AbstractKernel:
-    """The kernel with those of its numbers replaced that `theta` has by the same name and shape."""
+    """The kernel with those numbers replaced that `theta` has with the same name and shape."""
 
     def renewed(path, leaf):
         value = theta.get(jax.tree_util.keystr(path).lstrip("."))

@@ -1,4 +1,4 @@
-"""A sampler's settings as plain numbers, words and lists, which JSON, Zarr stores, programs and notebooks can show."""
+"""A sampler's settings as plain numbers, strings and lists, for JSON, Zarr stores, programs and notebooks."""
 
 import functools
 import math
@@ -12,17 +12,18 @@ import jax.numpy as jnp
 import numpy as np
 
 LONGEST = 16
-"""numbers of an array that are told; of a longer one type and shape, such as `float64[100, 100]`"""
+"""most numbers of an array that are shown; a longer one appears as type and shape, such as `float64[100, 100]`"""
 
 LENSES = "where"
-"""the field that says where in a kernel something is: code, and no setting"""
+"""the field that says where in a kernel something is: code, not a setting"""
 
 
 def settings_of(sampler: Any) -> dict[str, Any]:
-    """All settings by their path, such as `adaptation.target_acceptance`: numbers, words, lists of them, and None.
+    """All settings by their path, such as `adaptation.target_acceptance`: numbers, strings, lists of them, and None.
 
-    `kernel` leads to what the kernel is built from, where None stands for a default that depends on n. A path that
-    leads to several settings has the name of their class as its value. Those of stages begin with their classes.
+    Paths in `kernel` hold the arguments that the kernel is built from; None stands for a default that depends on n. A
+    path with further settings below it has the name of their class as its value. Paths of stages begin with their
+    classes.
     """
     found: dict[str, Any] = {}
     if isinstance(sampler, tuple):
@@ -35,8 +36,8 @@ def settings_of(sampler: Any) -> dict[str, Any]:
 
 
 def _collect(path: str, value: Any, found: dict[str, Any]) -> None:
-    """Adds a setting and all that it is made of."""
-    if isinstance(value, functools.partial):  # of JAX, too
+    """Adds a setting and all its parts to `found`."""
+    if isinstance(value, functools.partial):  # also those of JAX
         parts = dict(enumerate(value.args)) | value.keywords
     elif is_dataclass(value) and not isinstance(value, type):
         found[path] = type(value).__name__
@@ -59,7 +60,7 @@ def _is_number_or_word(value: Any) -> bool:
 
 
 def _plain(value: Any) -> Any:
-    """One value as a number, a word, a list of numbers or None; what is not finite is a word."""
+    """One value as a number, a string, a list of these, or None; numbers that are not finite become strings."""
     if isinstance(value, np.ndarray | np.generic | jax.Array):
         if (not jnp.issubdtype(value.dtype, np.number) and value.dtype != bool) or value.size > LONGEST:
             return f"{value.dtype}{list(value.shape)}"
@@ -77,7 +78,7 @@ def _plain(value: Any) -> Any:
 
 
 def as_table(title: str, settings: Mapping[str, Any]) -> str:
-    """Settings as a table of HTML, which opens on a click; those left to a default (None) are left out."""
+    """Settings as an HTML table that can be folded; settings left to a default (None) are omitted."""
     told = {escape(str(name)): escape(str(value)) for name, value in settings.items() if value is not None}
     left = "<td style='text-align:left'>"
     rows = "".join(f"<tr>{left}{name}</td>{left}{value}</td></tr>" for name, value in told.items())

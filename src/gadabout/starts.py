@@ -1,4 +1,4 @@
-"""Where chains start: draws of a start, up to 100 tries for a finite one, errors that say why none is found."""
+"""Starts of chains: draws of a start, up to 100 tries for a finite one, errors that say why none was found."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ SAFE_BRANCHES = (
 
 @dataclass(frozen=True)
 class Uniform:
-    """A start of a key, uniform on (−radius, radius) in every unconstrained coordinate, (−2, 2) as in Stan."""
+    """A start drawn with a key: uniform on (−radius, radius) in every unconstrained coordinate, (−2, 2) as in Stan."""
 
     shapes: tuple[tuple[str, tuple[int, ...]], ...]
     radius: float = 2.0
@@ -44,7 +44,7 @@ class Uniform:
 
 @dataclass(frozen=True)
 class Normal:
-    """N(0, I) in n coordinates."""
+    """A start drawn with a key: N(0, I) in n coordinates."""
 
     dim: int
 
@@ -57,7 +57,7 @@ class Normal:
 
 
 class NoFiniteStart(ValueError):
-    """No start was finite; `x` is the last one that was tried, (n,)."""
+    """No start was finite; `x` is the last position that was tried, shape (n,)."""
 
     def __init__(self, message: str, x: np.ndarray):
         super().__init__(message)
@@ -65,7 +65,7 @@ class NoFiniteStart(ValueError):
 
 
 class Found(eqx.Module):
-    """Each chain's last try: its position, log density, which derivatives are finite, and how many tries it took."""
+    """Each chain's last try: its position, log density, which derivatives are finite, and the number of tries."""
 
     x: Float[Array, "chains n"]
     logp: Float[Array, " chains"]
@@ -75,13 +75,13 @@ class Found(eqx.Module):
 
 
 class Starts(NamedTuple):
-    """Where chains may start.
+    """The possible starts of chains.
 
     Args:
-        propose: a function (key, chain) of flat positions, in JAX.
-        tries: how often a start that is not finite is drawn anew, at most.
-        layout: of positions.
-        rows: the same as `propose` for all chains at once, a function (generator, number of chains) in NumPy.
+        propose: a function (key, chain) in JAX that returns a flat position.
+        tries: the most draws of a start until one is finite.
+        layout: layout of the positions.
+        rows: the starts of all chains at once: a function (generator, number of chains) in NumPy.
     """
 
     propose: Partial
@@ -113,7 +113,7 @@ def find_start(
 
 
 def check_density(target: Target, n: int) -> None:
-    """Raises TypeError or ValueError, as `find_start` does, where the log density cannot be evaluated in JAX."""
+    """Raises TypeError or ValueError, as `find_start` does, if the log density cannot be evaluated in JAX."""
     try:
         eqx.filter_eval_shape(target.log_density, jax.ShapeDtypeStruct((n,), jnp.result_type(float)))
     except LogDensityError:
@@ -123,13 +123,13 @@ def check_density(target: Target, n: int) -> None:
 
 
 def explained(error: Exception, target: Target, layout: Layout, order: int) -> Exception:
-    """What to raise in place of an error that the log density raised where it is evaluated in JAX."""
+    """The error to raise in place of one that the log density raised during its evaluation in JAX."""
     shapes = ", ".join(f"{name}: {shape}" for name, shape in zip(layout.names, layout.shapes, strict=True))
     return _explained(error, target, layout.dim, order, f"a position with {shapes}")
 
 
 def _explained(error: Exception, target: Target, n: int, order: int, position: str) -> Exception:
-    """What to raise in place of an error that the log density raised: what is wrong with it, and the remedy."""
+    """The error to raise in place of one that the log density raised; it says what is wrong, and the remedy."""
     if isinstance(error, jax.errors.ConcretizationTypeError | jax.errors.TracerArrayConversionError):
         return TypeError(
             "logdensity branches in Python on a traced value, or hands it to NumPy; use jax.numpy, with jnp.where or "

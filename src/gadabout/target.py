@@ -18,15 +18,14 @@ from gadabout.precision import whole_products
 
 
 class LogDensityError(ValueError):
-    """The user's log density returns what no sampler can use; the message says what, and the remedy."""
+    """The user's log density returns a value that no sampler can use; the message says which, and the remedy."""
 
 
 class Point(eqx.Module):
-    """Where a chain stands: position, log density, gradient, and what the proposal keeps of them.
+    """One position of a chain, with the log density, the gradient, and values that the proposal caches.
 
-    `grad` is None where the kernel needs no gradient, and only there. `cache` belongs to the proposal (Langevin keeps
-    Lᵀ grad there, so that a sampling iteration costs two O(n²) products instead of three) and is renewed whenever θ
-    changes.
+    `grad` is None if and only if the kernel needs no gradient. `cache` belongs to the proposal (Langevin keeps Lᵀ grad
+    there, so that a sampling iteration needs two O(n²) products instead of three) and is renewed whenever θ changes.
     """
 
     x: Float[Array, " n"]
@@ -44,17 +43,17 @@ class Point(eqx.Module):
 class Target(eqx.Module):
     """A log density log π(x), known up to a constant, of a flat and unconstrained position x of shape (n,).
 
-    Where the layout has transforms, it is that of the user's position plus the logarithm of their Jacobian.
+    If the layout has transforms, log π(x) is the user's log density plus the logarithm of the transforms' Jacobian.
 
-    Data are an argument and never a closure, so that other data of the same shape compile nothing anew. With an
-    `edition` (see `fresh`) the function is traced once for all who call it with the same shapes.
+    Data are an argument of programs and never in a closure, so that other data of the same shape need no new
+    compilation. With an `edition` (see `fresh`) the function is traced once for all callers with the same shapes.
 
     Args:
-        function: the log density of the user's position, or of (position, data) where `data` is not None.
+        function: the log density of the user's position, or of (position, data) if `data` is not None.
         data: a pytree of arrays.
-        layout: what the flat vector stands for; None where the position is the vector itself.
-        num_rows: rows whose log likelihoods the log density sums, where it is estimated from batches of them; else 1.
-        edition: a number of what the function computes, by which compiled programs know it beside its identity.
+        layout: the map from the flat vector to the user's position; None if the position is the vector itself.
+        num_rows: rows whose log likelihoods the log density sums, if it is estimated from batches of them; else 1.
+        edition: a number for what the function computes; programs identify the function by it and by object identity.
     """
 
     function: Callable[..., Any]
@@ -64,7 +63,7 @@ class Target(eqx.Module):
     edition: int | None = eqx.field(static=True, default=None)
 
     def log_density(self, x: Float[Array, " n"]) -> Float[Array, ""]:
-        """log π(x), a scalar; raises LogDensityError while tracing where the user's function returns anything else."""
+        """log π(x), a scalar; raises LogDensityError during tracing if the user's function returns anything else."""
         call = _call if self.edition is None else _called_once
         with whole_products(), traced_as(self.edition):
             value = call(self.function, self.layout, x, self.data)
@@ -73,7 +72,7 @@ class Target(eqx.Module):
         return value if self.layout is None or not self.layout.transforms else value + self.layout.log_jacobian(x)
 
     def unravel(self, x: Float[Array, " n"]) -> PyTree:
-        """The user's position that x stands for."""
+        """The user's position for the flat position x."""
         return x if self.layout is None else self.layout.unravel(x)
 
     def ravel(self, position: PyTree) -> Float[Array, " n"]:
@@ -81,30 +80,30 @@ class Target(eqx.Module):
         return position if self.layout is None else self.layout.ravel(position)
 
     def with_data(self, data: PyTree) -> "Target":
-        """The same density of other data, such as the batch of one iteration."""
+        """The same density with other data, such as the batch of one iteration."""
         return replace(self, data=data)
 
     def conditional(self, x: Float[Array, " n"], indices: Sequence[int]) -> "Target":
-        """The density of the coordinates `indices`, given the others at x; up to a constant free of them."""
+        """The density of the coordinates `indices`, given the others at x; up to a constant independent of them."""
         layout = None if self.layout is None else self.layout.part(indices)
         return Target(_Conditional(self, x, layout, tuple(indices)), None, layout, self.num_rows, self.edition)
 
     def at(self, x: Float[Array, " n"], order: int = 0) -> Point:
-        """The point at x, with as many derivatives of log π as `order` asks for.
+        """The point at x, with as many derivatives of log π as `order` says.
 
-        - 0: the log density alone; whoever differentiates it pays for the gradient then.
-        - 1: value and gradient in one pass. The gradient is a constant to anyone who differentiates the point, and the
-          value's derivative is that same gradient: no second pass over the data.
-        - 2: the same, but the derivative goes through the gradient too: one Hessian-vector product, never a Hessian.
+        - 0: the log density alone; a later derivative of it costs the gradient then.
+        - 1: value and gradient in one pass. In derivatives of the point the gradient is a constant, and the value's
+          derivative is that same gradient: no second pass over the data.
+        - 2: the same, but derivatives go through the gradient too: one Hessian-vector product, never a Hessian.
         """
         if order == 0:
             return Point(x, self.log_density(x))
-        with traced_as(self.edition):  # rules of the user's for gradients, too
+        with traced_as(self.edition):  # the user's rules for gradients are traced here too
             logp, grad = jax.value_and_grad(self.log_density)(x if order == 2 else jax.lax.stop_gradient(x))
         return Point(x, _known_gradient(x, *jax.lax.stop_gradient((logp, grad))), grad)
 
     def with_curvature(self, x: Float[Array, " n"]) -> tuple[Point, Float[Array, " n"]]:
-        """The point at x, and the product there of the Hessian and a vector of ones."""
+        """The point at x, and the product of the Hessian there with a vector of ones."""
 
         def gradient(x):
             point = self.at(x, 2)
@@ -126,7 +125,7 @@ class _Conditional(eqx.Module):
     def __call__(self, block):
         block = block if self.layout is None else self.layout.ravel(block)
         value = self.whole.log_density(self.x.at[jnp.array(self.indices)].set(block))
-        return value if self.layout is None else value - self.layout.log_jacobian(block)  # it is added by the target
+        return value if self.layout is None else value - self.layout.log_jacobian(block)  # because the target adds it
 
 
 def _call(function, layout, x, data):
@@ -138,18 +137,18 @@ _called_once = eqx.filter_jit(_call)
 
 
 def fresh(target: Target, dim: int, order: int = 2) -> Target:
-    """The target with the edition of what its function computes now, by which no program of an earlier one serves it.
+    """The target with the edition of its present function, so that no program of an earlier function is used for it.
 
-    JAX knows a function by its identity: what a global, an attribute, a closure or an array has become since, it does
-    not notice. So the log density and its derivatives are traced anew, and lowered; if that is the same program as
-    before, with the same constants, the edition is that one, and nothing is compiled that was compiled before. What
-    calls back to the host, or cannot be traced, is new each time, but for functions that say they are `on_host`: those
-    are called in every iteration, and only their layout's transforms are traced. Values of data and of other arrays of
-    the target are arguments, and not compared.
+    JAX identifies a function by object identity: it does not notice changes of globals, attributes, closures or arrays.
+    So the log density and its derivatives are traced anew, and lowered. If program and constants are the same as
+    before, the edition is the earlier one, and nothing is compiled twice. A function that calls back to the host, or
+    cannot be traced, gets a new edition each time. Functions marked `on_host` are an exception: they are called in
+    every iteration, and only the transforms of their layout are traced. Data and other arrays of the target are
+    arguments; their values are not compared.
 
     Args:
-        target: whose function is called, with tracers.
-        dim: coordinates of a flat position.
+        target: the target whose function is called, with tracers.
+        dim: number of coordinates of a flat position.
         order: derivatives that will be taken, as in `at`.
     """
     traced = replace(target, edition=None)
@@ -166,19 +165,19 @@ def fresh(target: Target, dim: int, order: int = 2) -> Target:
         at = now.with_curvature if order == 2 else lambda x: now.at(x, order)
         return jax.vmap(lambda x: (now.log_density(x), at(x)))(x)
 
-    for most in range(order, -1, -1):  # there may be fewer derivatives
-        with suppress(Exception):  # of the user's function: it is explained where the run calls it
+    for most in range(order, -1, -1):  # fewer derivatives may exist
+        with suppress(Exception):  # errors of the user's function are explained when the run calls it
             return replace(target, edition=edition(partial(points, order=most), arrays, x))
     return replace(target, edition=new_edition())
 
 
 def _all_of(position: PyTree, data: PyTree = None) -> Array:
-    """A number that depends on each of a position."""
+    """A number that depends on every entry of a position."""
     return sum((jnp.sum(jnp.sin(leaf)) for leaf in jax.tree.leaves(position)), start=jnp.zeros(()))
 
 
 def check_scalar(name: str, value: Any) -> None:
-    """Raises LogDensityError where what a user's log density returned is not one real number; `name` is what it is."""
+    """Raises LogDensityError if the value of a user's log density is not one real number; `name` is for the message."""
     if not isinstance(value, jax.Array | np.ndarray | np.generic | int | float | complex):
         kind = "None" if value is None else f"a {type(value).__name__}"
         raise LogDensityError(f"{name} must return a scalar, one real number, got {kind}; return the value alone")
@@ -197,7 +196,7 @@ def check_scalar(name: str, value: Any) -> None:
 
 @jax.custom_jvp
 def _known_gradient(x, logp, grad):
-    """log π(x), whose derivative with respect to x is the gradient already at hand."""
+    """log π(x), with the gradient already computed as its derivative with respect to x."""
     return logp
 
 

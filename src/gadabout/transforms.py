@@ -1,4 +1,4 @@
-"""Constraints of variables, through NumPyro's bijections: from all real numbers to what a variable may be."""
+"""Constraints of variables, by NumPyro's bijections from all real numbers to the permitted values."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -20,7 +20,7 @@ NAMES = {
     "lower_cholesky": "lower_cholesky",
     "positive_definite": "positive_definite",
 }
-"""constraints that need no numbers, and what NumPyro calls them"""
+"""constraints without parameters, and NumPyro's names for them"""
 WANTED = f"one of {', '.join(map(repr, NAMES))}, bounds (low, high) of which one may be None, or a NumPyro constraint"
 
 
@@ -28,12 +28,13 @@ def transforms_of(given: Any) -> dict[str, Any]:
     """NumPyro transforms by variable.
 
     A constraint is one of NAMES, a pair of bounds (low, high), of which one may be None, or an object of
-    `numpyro.distributions.constraints` or `numpyro.distributions.transforms`. A transform maps all real numbers to what
-    satisfies the constraint; `inv` maps back, and `log_abs_det_jacobian` is the logarithm of the change of volume.
+    `numpyro.distributions.constraints` or `numpyro.distributions.transforms`. A transform maps all real numbers to
+    values that satisfy the constraint; `inv` maps back, and `log_abs_det_jacobian` is the logarithm of the change of
+    volume.
 
     Raises:
-        ImportError: where NumPyro is not installed.
-        TypeError, ValueError: for what is no constraint.
+        ImportError: if NumPyro is not installed.
+        TypeError, ValueError: for anything that is not a constraint.
     """
     if given is None:
         return {}
@@ -43,7 +44,7 @@ def transforms_of(given: Any) -> dict[str, Any]:
 
 
 def flat_shape(name: str, transform: Any, shape: tuple[int, ...]) -> tuple[int, ...]:
-    """The shape of the free numbers behind a variable; raises ValueError for a shape that it cannot have."""
+    """The shape of a variable's free coordinates; raises ValueError for a shape that the variable cannot have."""
     if transform is None:
         return tuple(shape)
     like = jax.ShapeDtypeStruct(tuple(shape), jnp.result_type(float))
@@ -58,7 +59,7 @@ def flat_shape(name: str, transform: Any, shape: tuple[int, ...]) -> tuple[int, 
 
 
 def import_numpyro() -> None:
-    """Imports NumPyro whole: arviz_base leaves it half imported, and its parts would be imported twice."""
+    """Imports NumPyro completely: arviz_base leaves it half imported, and its parts would be imported twice."""
     import numpyro
 
     numpyro.__version__  # noqa: B018
@@ -101,5 +102,5 @@ def _between(argument: str, bounds: Any, constraints: Any) -> Any:
 
 
 def _with_arrays(transform: Any) -> Any:
-    """The transform whose bounds, where they are arrays, are arrays of JAX."""
+    """The transform with those bounds that are NumPy arrays as JAX arrays."""
     return jax.tree.map(lambda leaf: jnp.asarray(leaf) if isinstance(leaf, np.ndarray) else leaf, transform)

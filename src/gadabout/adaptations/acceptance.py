@@ -1,4 +1,4 @@
-"""Control of one number of the proposal by the acceptance rate, in one line each."""
+"""Rules that adapt one scalar of the proposal to a target acceptance rate."""
 
 from collections.abc import Callable
 from typing import Any
@@ -11,11 +11,11 @@ from gadabout.adaptations.base import AbstractAdaptation, setting
 
 
 class AcceptanceRate(AbstractAdaptation):
-    r"""$h^p \leftarrow h^p\,(1 + \rho\,(\alpha_t - \alpha_*)/\alpha_*)$, $\alpha_t \in \{0, 1\}$.
+    r"""Updates $h^p \leftarrow h^p\,(1 + \rho\,(\alpha_t - \alpha_*)/\alpha_*)$ with $\alpha_t \in \{0, 1\}$.
 
-    The rule of the paper's reference implementation, with ρ = 0.01, for the leapfrog step size of HMC (p = 1), and for
-    the proposal's variance δ = h² of RWM, MALA and AM (p = 2), where h is its standard deviation. Over several chains
-    $\alpha_t$ is their mean. The trace is called `step_size` and shows h.
+    This is the rule of the paper's reference implementation, with ρ = 0.01. It adapts the leapfrog step size of HMC
+    (p = 1) and the proposal variance δ = h² of RWM, MALA and AM (p = 2), where h is the standard deviation. Over
+    several chains $\alpha_t$ is the mean over chains. The trace `step_size` holds h.
 
     Args:
         target_acceptance: α*, strictly between 0 and 1.
@@ -45,17 +45,17 @@ class AcceptanceRate(AbstractAdaptation):
 
 
 class ProportionalControl(AbstractAdaptation):
-    r"""$h^p \leftarrow h^p\,e^{v(\alpha_t - \alpha_*)}$, $\alpha_t$ the Metropolis probability, not 0 or 1.
+    r"""Updates $h^p \leftarrow h^p\,e^{v(\alpha_t - \alpha_*)}$ with the acceptance probability $\alpha_t$, not 0 or 1.
 
-    The lectures' rule, `step_size *= exp(adapt_speed * (accept_prob - target))`; over several chains $\alpha_t$ is
-    their mean. The lectures name no speed; the default is near that of the paper's rule for HMC, 0.01/α*.
-    The trace is called `step_size`.
+    This is the rule of the lectures, `step_size *= exp(adapt_speed * (accept_prob - target))`. Over several chains
+    $\alpha_t$ is the mean over chains. The lectures give no speed; the default is close to that of the paper's rule
+    for HMC, 0.01/α*. The trace `step_size` holds h.
 
     Args:
         target_acceptance: α*, strictly between 0 and 1.
         where: the lens from the kernel to h, a positive scalar.
         speed: v.
-        power: p; 2 where the rule is to move the variance h².
+        power: p; 2 to adapt the variance h².
     """
 
     target_acceptance: Float[Array, ""] = eqx.field(converter=setting)

@@ -1,4 +1,4 @@
-"""What an adaptation is: it moves θ from what the kernel just saw."""
+"""Base class of adaptations, which update θ from the latest transitions of the kernel."""
 
 from abc import abstractmethod
 from typing import TYPE_CHECKING, Any
@@ -14,38 +14,38 @@ from gadabout.kernels import AbstractKernel, Transition
 
 
 def setting(value: Any) -> Float[Array, ""]:
-    """A number as an array leaf, so that another value compiles nothing anew."""
+    """Converts a number to an array leaf, so that another value needs no new compilation."""
     return jnp.asarray(value, dtype=float)
 
 
 class AbstractAdaptation(eqx.Module):
-    """A rule that learns a kernel's θ, in three parts: what one chain saw, its sum over chains, what is made of it.
+    """A rule that learns a kernel's θ in three steps: `observe` one chain, `pool` all chains, `update` θ.
 
-    Its array leaves are settings (rates, targets); what changes during the run lives in its memory, of which all that
-    belongs to single chains is marked `PerChain`.
+    Its array leaves are settings (rates, targets). Everything that changes during the run is in its memory, where parts
+    that belong to single chains are marked `PerChain`.
     """
 
     if not TYPE_CHECKING:
-        __getattribute__ = object.__getattribute__  # no program is given its methods, which equinox makes into pytrees
+        __getattribute__ = object.__getattribute__  # equinox makes methods pytrees; no program takes them
 
     @property
     def diminishing(self) -> bool:
-        """Whether its steps vanish as the run goes on, so that it may adapt while draws are kept (see `ForEver`)."""
+        """Whether its steps vanish in the long run, so that it may adapt while draws are kept (see `ForEver`)."""
         return False
 
     @property
     def continues(self) -> bool:
-        """Whether any part of it goes on while draws are kept."""
+        """Whether any part of it continues to adapt while draws are kept."""
         return False
 
     @property
     def finishes(self) -> bool:
-        """Whether anything happens where its windows end."""
+        """Whether the end of a window changes anything."""
         return type(self).finish is not AbstractAdaptation.finish
 
     @property
     def moves_chains(self) -> bool:
-        """Whether `update` may put chains back to where they began."""
+        """Whether `update` may put chains back to an earlier state."""
         return False
 
     @abstractmethod
@@ -56,20 +56,20 @@ class AbstractAdaptation(eqx.Module):
     def observe(
         self, memory: PyTree, kernel: AbstractKernel, transition: Transition
     ) -> tuple[PyTree, dict[str, Array]]:
-        """One chain's evidence from one transition, and what of it is worth a trace."""
+        """One chain's evidence from one transition, and the values to trace, by name."""
 
     def pool(self, memory: PyTree, kernel: AbstractKernel, evidence: PyTree, chains: Pool) -> PyTree:
-        """What the evidence of all chains comes to, from that of those at hand, stacked: their mean by default."""
+        """Pools evidence over all chains, by default as their mean; `evidence` is stacked over this device's chains."""
         return chains.mean(evidence)
 
     @abstractmethod
     def update(
         self, memory: PyTree, kernel: AbstractKernel, states: PyTree, pooled: PyTree
     ) -> tuple[AbstractKernel, PyTree, PyTree]:
-        """New kernel, memory and states from the pooled evidence; `states` are those of the chains at hand."""
+        """New kernel, memory and states from the pooled evidence; `states` are those of this device's chains."""
 
     def window_ends(self, length: int) -> tuple[int, ...]:
-        """After which of a stage's `length` iterations `finish` is called: after the last, by default."""
+        """Numbers of iterations, in a stage of `length`, after which `finish` is called; by default only the last."""
         return (length,)
 
     def finish(self, memory: PyTree, kernel: AbstractKernel, states: PyTree) -> tuple[AbstractKernel, PyTree, PyTree]:
@@ -77,23 +77,23 @@ class AbstractAdaptation(eqx.Module):
         return kernel, memory, states
 
     def ending(self, done: int, length: int) -> PyTree:
-        """Which of its parts end a window after `done` of a stage's `length` iterations, for `end`."""
+        """Flags, for `end`, of the parts whose window ends after `done` of a stage's `length` iterations."""
         return np.asarray(done in self.window_ends(length))
 
     def end(
         self, memory: PyTree, kernel: AbstractKernel, states: PyTree, ending: PyTree
     ) -> tuple[AbstractKernel, PyTree, PyTree]:
-        """`finish` of the parts that `ending` says, and of no other."""
+        """Applies `finish` to the parts that `ending` flags, and to no other."""
         finished = self.finish(memory, kernel, states)
         choose = lambda new, old: jnp.where(ending, new, old) if eqx.is_array(old) else old
         return jax.tree.map(choose, finished, (kernel, memory, states))
 
     def verdict(self, memory: PyTree, kernel: AbstractKernel) -> dict[str, Array]:
-        """What the end of a warm-up should be judged by: bounds that were met, and its `target_acceptance`."""
+        """Diagnostics for the end of a warm-up: whether bounds were reached, and the `target_acceptance`."""
         return {}
 
     def while_drawing(self) -> "AbstractAdaptation":
-        """What of it goes on while draws are kept, with a memory of the same form."""
-        from gadabout.adaptations.together import Still  # the one thing that this file asks of those built on it
+        """The adaptation that runs while draws are kept, with a memory of the same form."""
+        from gadabout.adaptations.together import Still  # a late import: `together` is built on this module
 
         return self if self.continues else Still(self)

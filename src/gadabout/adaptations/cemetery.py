@@ -1,4 +1,4 @@
-"""The basic sampler of Andrieu and Moulines: where θ leaves its set, θ and the chains stop for ever."""
+"""The basic sampler of Andrieu and Moulines: once θ leaves its set, θ and the chains stop for ever."""
 
 import equinox as eqx
 import jax
@@ -11,7 +11,7 @@ from gadabout.adaptations.reprojection import Level, extent
 
 
 class CemeteryMemory(eqx.Module):
-    """The wrapped adaptation's memory, whether θ is still in Θ, and where the chains stood last."""
+    """The wrapped adaptation's memory, whether θ is still in Θ, and the last states of the chains."""
 
     wrapped: PyTree
     alive: Bool[Array, ""]
@@ -21,14 +21,14 @@ class CemeteryMemory(eqx.Module):
 class Cemetery(AbstractAdaptation):
     r"""Stops θ and the chains for ever once θ has left $\Theta = \{\theta : \text{level}(\theta) \le \text{bound}\}$.
 
-    The basic sampler of Andrieu & Moulines (2006, section 2), whose θ is then the cemetery point $\theta_c$. It shows
-    what `Reprojection` is for, and is not meant for a run whose draws are used. The θ outside Θ stays in the kernel for
-    inspection; no chain moves by it. A pool of chains has one θ and stops as one. The trace has `alive`.
+    This is the basic sampler of Andrieu & Moulines (2006, section 2), whose θ is then the cemetery point $\theta_c$. It
+    demonstrates why `Reprojection` is needed; its draws are not meant for use. The θ outside Θ stays in the kernel for
+    inspection, but no chain moves with it. A pool of chains has one θ and stops as a whole. The trace has `alive`.
 
     Args:
-        wrapped: the adaptation, one that learns in every iteration, such as that of `haario(regularisation=0)`.
-        bound: of Θ, in the units of the level.
-        level: from the kernel and the wrapped adaptation's memory to a scalar; by default `extent`.
+        wrapped: the adaptation; it must learn in every iteration, as that of `haario(regularisation=0)` does.
+        bound: the largest level in Θ.
+        level: scalar function of the kernel and the wrapped adaptation's memory; by default `extent`.
     """
 
     wrapped: AbstractAdaptation

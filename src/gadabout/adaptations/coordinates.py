@@ -1,7 +1,7 @@
-"""The coordinates in which Algorithm 1 learns θ: every parameter in a unit of its own, whatever the units of x.
+"""The coordinates in which Algorithm 1 learns θ: every parameter in its own unit, independent of the units of x.
 
-A proposal's parameters are those of its factors, which know their units, and any others, such as logarithms of scales,
-whose unit is 1. The gradient of one chain may hold `LowerOuter` leaves, which stand for their product.
+A proposal's parameters are those of its factors, which define their units, and others, such as logarithms of scales,
+whose unit is 1. The gradient of one chain may hold `LowerOuter` leaves, which represent their product.
 """
 
 from collections.abc import Callable
@@ -16,13 +16,13 @@ from gadabout.factors import AbstractFactor, LowerOuter, safe_norm
 
 
 def units(proposal: PyTree) -> PyTree:
-    """The unit of each parameter: what its factor says, or 1 outside factors."""
+    """The unit of each parameter: that of its factor's `units()`, or 1 outside factors."""
     unit = lambda node: node.units() if _is_factor(node) else jnp.ones((), node.dtype)
     return jax.tree.map(unit, eqx.filter(proposal, eqx.is_inexact_array), is_leaf=_is_factor)
 
 
 def growth(theta: PyTree, entropy_gradient: PyTree) -> PyTree:
-    """The direction, in units, along which proposals grow: factors in proportion, the rest up the entropy."""
+    """The direction, in units, along which proposals grow: factors by `growth()`, the rest by the entropy's sign."""
 
     def direction(node, h):
         return jax.tree.map(jnp.divide, node.growth(), node.units()) if _is_factor(node) else jnp.sign(h)
@@ -31,7 +31,7 @@ def growth(theta: PyTree, entropy_gradient: PyTree) -> PyTree:
 
 
 def floored(theta: PyTree, lowest: Float[Array, ""], relative: bool) -> PyTree:
-    """θ with the diagonal of every factor at or above `lowest`, in its units where `relative`."""
+    """θ with the diagonal of every factor at or above `lowest`, in the factor's units if `relative`."""
     floor = lambda node: node.floor(lowest, relative) if _is_factor(node) else node
     return jax.tree.map(floor, theta, is_leaf=_is_factor)
 

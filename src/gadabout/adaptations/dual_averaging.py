@@ -21,23 +21,23 @@ class DualAveragingMemory(eqx.Module):
 
 
 class DualAveraging(AbstractAdaptation):
-    r"""Steers the step size ε to a mean acceptance probability, and ends on the average of its iterates.
+    r"""Adapts the step size ε to a target mean acceptance probability, and ends at an average of its iterates.
 
     $$\bar H_t = \Bigl(1 - \frac1{t + t_0}\Bigr)\bar H_{t-1} + \frac{\delta - \alpha_t}{t + t_0},\quad
     \log\varepsilon_t = \mu - \frac{\sqrt t}{\gamma}\bar H_t,\quad
     \log\bar\varepsilon_t = t^{-\kappa}\log\varepsilon_t + (1 - t^{-\kappa})\log\bar\varepsilon_{t-1}$$
     with $\mu = \log(10\,\varepsilon_0)$ (Hoffman & Gelman 2014, equation 6 and algorithm 5). `finish` puts the averaged
-    $\bar\varepsilon_t$ into the kernel, and the frozen phase runs with it. $\alpha_t$ is a probability, over several
-    chains their mean. The trace is called `step_size`. Differs from the source: $\varepsilon_0$ is where the recipe
-    starts, not the result of a search.
+    $\bar\varepsilon_t$ into the kernel for the frozen phase. $\alpha_t$ is the acceptance probability, averaged over
+    chains. The trace `step_size` holds ε. Deviation: $\varepsilon_0$ is the recipe's initial step size, not the result
+    of a search.
 
     Args:
         target_acceptance: δ, strictly between 0 and 1.
         where: the lens from the kernel to ε, a positive scalar.
         regularisation: γ.
-        offset: t₀, which steadies the first iterations.
+        offset: t₀, which stabilises the first iterations.
         decay: κ, in (½, 1].
-        largest: the largest ε, where longer steps would be no use, and the largest that exp(μ) is; None for none.
+        largest: upper bound of ε and of exp(μ), if longer steps are of no use; None for no bound.
     """
 
     target_acceptance: Float[Array, ""] = eqx.field(converter=setting)
@@ -73,6 +73,6 @@ class DualAveraging(AbstractAdaptation):
 
     def verdict(self, memory, kernel):
         aim = self.target_acceptance
-        if self.largest is not None:  # the longest step may be accepted more often than that
+        if self.largest is not None:  # the largest step may be accepted more often
             aim = jnp.where(self.where(kernel) >= 0.99 * self.largest, jnp.nan, aim)
         return {"target_acceptance": aim}

@@ -1,4 +1,4 @@
-"""The moments of a window of draws, and what covariance they say a factor should have."""
+"""The moments of a window of draws, and estimates of the covariance that a factor is fitted to."""
 
 from abc import abstractmethod
 
@@ -9,9 +9,9 @@ from jaxtyping import Array, Float, Int
 
 
 class Moments(eqx.Module):
-    """Draws, their mean, and the sum of squares about it: of each coordinate (n,) or of each pair (n, n).
+    """Number of draws, their mean, and the sum of squares about it: per coordinate (n,) or per pair (n, n).
 
-    Rows are added about the mean so far, which begins where chains stand, so that nothing large cancels.
+    Rows are added relative to the current mean, which starts near the chains; this avoids cancellation.
     """
 
     count: Int[Array, ""]
@@ -24,12 +24,12 @@ class Moments(eqx.Module):
         return self.squares / jnp.maximum(self.count - 1, 1)
 
     def sums(self, rows: Float[Array, "chains n"]) -> tuple[Array, Array]:
-        """Sums over rows of deviations from the mean so far, and of their products."""
+        """Sums over rows of the deviations from the current mean, and of their products."""
         d = rows - self.mean
         return jnp.sum(d, 0), jnp.sum(d**2, 0) if self.squares.ndim == 1 else d.T @ d
 
     def add(self, count: int, shift: Float[Array, " n"], squares: Float[Array, "n *n"]) -> "Moments":
-        """With `count` rows more, of which `sums` are given."""
+        """The moments after `count` more rows, given their `sums`."""
         total = self.count + count
         step = shift / total
         correction = total * (step**2 if self.squares.ndim == 1 else jnp.outer(step, step))
@@ -37,14 +37,14 @@ class Moments(eqx.Module):
 
 
 class AbstractEstimator(eqx.Module):
-    """From the moments of a window's draws, and of the gradients there, to the covariance a factor is fitted to."""
+    """Estimator of the covariance that a factor is fitted to, from moments of a window's draws and gradients."""
 
     gradients: eqx.AbstractVar[bool]
-    """whether gradients are wanted"""
+    """whether the moments of gradients are needed"""
 
     @abstractmethod
     def __call__(self, x: Moments, grad: Moments | None = None) -> Float[Array, "n *n"]:
-        """The covariance, of the moments' own shape."""
+        """The covariance, in the shape of the moments' `squares`."""
 
 
 class RegularisedCovariance(AbstractEstimator):
@@ -59,12 +59,12 @@ class RegularisedCovariance(AbstractEstimator):
 
 
 class GeometricMean(AbstractEstimator):
-    r"""The Σ with $\Sigma C_g\Sigma = C_x$, from the covariances of draws and of gradients there.
+    r"""The Σ with $\Sigma C_g\Sigma = C_x$, from the covariances $C_x$ of draws and $C_g$ of their gradients.
 
     $\Sigma = R^{-\top}(R^\top C_xR)^{1/2}R^{-1}$ with the Cholesky root $RR^\top = C_g$, or
-    $\sqrt{\mathrm{Var}\,x_i/\mathrm{Var}\,g_i}$ where variances are all there is. It minimises the Fisher divergence
-    to a Gaussian (as the samplers of nutpie do) and is exact on one as soon as the draws span the space. Coordinates
-    are scaled by it first, and 10⁻⁵ I, and what rounding takes, added to both.
+    $\sqrt{\mathrm{Var}\,x_i/\mathrm{Var}\,g_i}$ if only variances are given. Σ minimises the Fisher divergence to a
+    Gaussian (as in nutpie), and is exact for a Gaussian once the draws span the space. Coordinates are first scaled by
+    the root of the diagonal estimate. Then 10⁻⁵ I and a ridge of the size of rounding errors are added to both.
 
     Args:
         prior_draws: weight, in draws, of the identity in the scaled coordinates, for windows of few draws.
@@ -81,7 +81,8 @@ class GeometricMean(AbstractEstimator):
         identity, weight = jnp.eye(len(s)), x.count / (x.count + self.prior_draws)
         regular = lambda C: weight * (C + 1e-5 * identity) + (1 - weight) * identity
         C_x, C_g = regular(x.covariance / jnp.outer(s, s)), regular(grad.covariance * jnp.outer(s, s))
-        # As much as rounding does, or C_g has no root; and C_x as well, or what both know nothing of becomes narrower.
+        # A ridge of the size of rounding errors: C_g needs it to have a root; without it in C_x, Σ would shrink where
+        # neither has information.
         blur = len(s) * jnp.finfo(s.dtype).eps * jnp.max(jnp.diagonal(C_g)) * identity
         R = jnp.linalg.cholesky(C_g + blur)
         values, vectors = jnp.linalg.eigh(R.T @ (C_x + blur) @ R)

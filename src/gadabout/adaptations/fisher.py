@@ -1,4 +1,4 @@
-"""Fisher-adaptive preconditioning: a root of the inverse Fisher information, by one rank-one update after another."""
+"""Fisher-adaptive preconditioning: a root of the inverse Fisher information, by rank-one updates."""
 
 from collections.abc import Callable
 from typing import Any
@@ -35,16 +35,16 @@ class InverseFisher(AbstractAdaptation):
     \sigma^2 \leftarrow \sigma^2(1 + \rho(\alpha - \alpha_*)),\qquad s = \sigma^2 / (\operatorname{tr}A/n),$$
     α the acceptance probability, $d = \sqrt\alpha\,(\nabla\log\pi(y) - \nabla\log\pi(x))$, and s A the proposal's
     covariance (Titsias 2023, section 4 and algorithm 1). The source has another formula for the first update because it
-    starts at R = I; starting at $R = I/\sqrt\lambda$, whose scale s divides out, makes all updates alike.
+    starts at R = I. Here R starts at $R = I/\sqrt\lambda$, whose scale s divides out, so that all updates are alike.
 
-    Over several chains the updates are folded in one after another, and α in σ² is their mean. A signal that is not
-    finite leaves R alone. The trace `step_size` is σ.
+    The updates of several chains are applied one after another, and α in σ² is their mean. A signal that is not finite
+    leaves R unchanged. The trace `step_size` holds σ.
 
     Args:
         target_acceptance: α*, strictly between 0 and 1.
         where: the lens from the kernel to the factor, `Scaled` (its multiplier is √s) over a `SquareRoot` R.
         rate: ρ.
-        delay: iterations of plain MALA, in which only σ² moves.
+        delay: initial iterations of plain MALA, in which only σ² changes.
     """
 
     target_acceptance: Float[Array, ""] = eqx.field(converter=setting)

@@ -16,14 +16,14 @@ Gain = Callable[[Array], Array]
 """γ as a function of k = 1, 2, …, traced by JAX and called with floats by `check_gains`."""
 
 TAIL = np.exp2(np.arange(20, 41))
-"""Where the tail exponent of a callable is fitted: k from 2²⁰ to 2⁴⁰."""
+"""Values of k at which the tail exponent of a callable is fitted: from 2²⁰ to 2⁴⁰."""
 
 TOLERANCE = 0.02
-"""A fitted exponent this close to a boundary of the conditions is taken to lie on it."""
+"""Largest distance from a boundary of the conditions at which a fitted exponent is taken to lie on it."""
 
 
 class PowerGain(eqx.Module):
-    r"""$\gamma_k = c\,(k + k_0)^{-a}$ for k = 1, 2, …; its numbers are array leaves.
+    r"""$\gamma_k = c\,(k + k_0)^{-a}$ for k = 1, 2, …; its parameters are array leaves.
 
     Args:
         coefficient: c, above 0.
@@ -49,17 +49,17 @@ class PowerGain(eqx.Module):
 
 
 def check_gains(gain: Gain) -> list[str]:
-    r"""The conditions that a gain sequence violates, each of which is also named in a UserWarning.
+    r"""The conditions that a gain sequence violates; a UserWarning is issued for each.
 
-    Andrieu & Moulines (2006) need $\sum\gamma_k = \infty$, or θ can stop short of where it should go, and
-    $\sum(\gamma_k^2 + k^{-1/2}\gamma_k) < \infty$ (A5), or the number of reprojections need not be finite; their law of
-    large numbers (theorem 8) needs $\sum\gamma_k / k < \infty$. A `PowerGain` is judged exactly, from its exponent a:
-    the first holds where a ≤ 1, the second where a > ½, the third where a > 0. Of any other callable the exponent of
-    the tail is fitted, as the slope of log γ against log k for k from 2²⁰ to 2⁴⁰, and the warning says so; factors
-    slower than every power (logarithms) are beyond it.
+    Andrieu & Moulines (2006) require $\sum\gamma_k = \infty$, or θ can stop short of its limit, and
+    $\sum(\gamma_k^2 + k^{-1/2}\gamma_k) < \infty$ (A5), or the number of reprojections need not be finite. Their law of
+    large numbers (theorem 8) requires $\sum\gamma_k / k < \infty$. A `PowerGain` is checked exactly by its exponent a:
+    the first holds if a ≤ 1, the second if a > ½, the third if a > 0. For any other callable the exponent of the tail
+    is fitted, as the slope of log γ against log k for k from 2²⁰ to 2⁴⁰, and the warning says so. The fit cannot detect
+    factors slower than every power (logarithms).
 
     Raises:
-        ValueError: if a callable returns what is not a finite number of at least 0.
+        ValueError: if a callable fails or returns anything but a finite number of at least 0.
     """
     a, slack, how = tail(check_function("gain", gain, "of k = 1, 2, …"))
     conditions = {
@@ -71,7 +71,7 @@ def check_gains(gain: Gain) -> list[str]:
 
 
 def tail(sequence: Callable, argument: str = "gain") -> tuple[float, float, str]:
-    """The exponent a with which a sequence falls like k^−a, how far off that may be, and how it is known, in words."""
+    """The exponent a of a sequence that falls like k^−a, the tolerance of a, and a phrase on how a was obtained."""
     if isinstance(sequence, PowerGain):
         return float(sequence.exponent), 0.0, f"its exponent is {float(sequence.exponent):.4g}"
     a = tail_exponent(sequence, argument)
@@ -79,16 +79,16 @@ def tail(sequence: Callable, argument: str = "gain") -> tuple[float, float, str]
 
 
 def warn_of_violated(argument: str, conditions: dict[str, tuple[bool, str]], how: str, remedy: str) -> list[str]:
-    """The conditions that do not hold, each named in a UserWarning with what follows from that and the remedy."""
+    """The conditions that do not hold; a UserWarning names each, its consequence and the remedy."""
     violated = [condition for condition, (holds, _) in conditions.items() if not holds]
     for condition in violated:
         message = f"{argument}: {condition} is violated ({how}), so that {conditions[condition][1]}; {remedy}"
-        warnings.warn(message, UserWarning, skip_file_prefixes=(str(PACKAGE),))  # the line of the user's own file
+        warnings.warn(message, UserWarning, skip_file_prefixes=(str(PACKAGE),))  # points to the user's own file
     return violated
 
 
 def tail_exponent(gain: Gain, argument: str = "gain") -> float:
-    """a of γ_k ≈ c k^−a, by least squares on logarithms; infinite where γ underflows to 0."""
+    """The exponent a of γ_k ≈ c k^−a, by least squares on logarithms; infinite if γ underflows to 0."""
     wanted = f"{argument} must return finite numbers of at least 0 for every k, however large"
     try:
         values = np.array([float(gain(k)) for k in TAIL])  # pyright: ignore[reportArgumentType]

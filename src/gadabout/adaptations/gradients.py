@@ -17,7 +17,7 @@ class AbstractGradient(eqx.Module):
     """An estimate of the gradient of E J in θ, from one move of a `Metropolis` kernel."""
 
     knows_entropy: ClassVar[bool] = True
-    """whether proposals know their entropy; else its gradient is estimated, too, and is part of what comes out"""
+    """whether proposals compute their entropy; otherwise its gradient is estimated and included in the result"""
 
     @abstractmethod
     def __call__(
@@ -28,10 +28,10 @@ class AbstractGradient(eqx.Module):
         beta: Float[Array, ""],
         baseline: Float[Array, ""],
     ) -> tuple[PyTree, Float[Array, ""], Float[Array, ""]]:
-        """The gradient, J, and the entropy from where the chain stood.
+        """The gradient, J, and the entropy of proposals from the chain's previous state.
 
-        `baseline` is the mean so far of J, and of β times the entropy where that is part of what is ascended. Raises
-        TypeError where the proposal cannot be learned so.
+        `baseline` is the running mean of J, plus β times the entropy if the objective has one. Raises TypeError if
+        this estimator cannot learn the proposal.
         """
 
 
@@ -53,9 +53,9 @@ class Pathwise(AbstractGradient):
 class ScoreFunction(AbstractGradient):
     r"""$(J - b)\,\nabla\log q_\theta(y|x) + \partial_{\log r}J\;\nabla\log\{q_\theta(x|y)/q_\theta(y|x)\}$ in θ.
 
-    For proposals with `log_q` of which y cannot be differentiated in θ: it asks for no gradient of the target, and is
-    noisier than `Pathwise` where that can be had. b is the mean of J so far. The entropy enters by
-    $-\log q_\theta(y|x)$ in J's place (Williams 1992, "Simple statistical gradient-following algorithms").
+    For proposals with `log_q` whose y cannot be differentiated in θ. It needs no gradient of the target, and is noisier
+    than `Pathwise` where both apply. b is the running mean of J. The entropy enters through $-\log q_\theta(y|x)$ in
+    the place of J (Williams 1992, "Simple statistical gradient-following algorithms").
     """
 
     knows_entropy: ClassVar[bool] = False

@@ -28,17 +28,17 @@ class GainIndex(eqx.Module):
 
 
 class Haario(AbstractAdaptation):
-    r"""L is the Cholesky factor of the chain's own covariance, $L L^\top = \Gamma + \epsilon I$.
+    r"""Sets L to the Cholesky factor of the chain's own covariance, $L L^\top = \Gamma + \epsilon I$.
 
     $$\mu_{k+1} = \mu_k + \gamma_{k+1}(X_{k+1} - \mu_k), \qquad
     \Gamma_{k+1} = \Gamma_k + \gamma_{k+1}[(X_{k+1} - \mu_k)(X_{k+1} - \mu_k)^\top - \Gamma_k]$$
 
-    (Haario, Saksman & Tamminen 2001, in the form of Andrieu & Moulines 2006). The Cholesky factor is taken anew in
-    every iteration: O(n³), and the price of this method; `CholeskyMoments` and `Robust` cost O(n²). Over several chains
-    both brackets are means.
+    (Haario, Saksman & Tamminen 2001, in the form of Andrieu & Moulines 2006). The Cholesky factor is
+    recomputed in every iteration, in O(n³); `CholeskyMoments` and `Robust` cost O(n²). Over several chains both
+    brackets are means over chains.
 
-    Deviations: there is no initial period with a fixed covariance, the start Γ_0 is the initial L Lᵀ instead; μ_0 is
-    the mean of the chains' starts. Where rounding leaves Γ + εI without a Cholesky factor, L stays as it was.
+    Deviations: there is no initial period with a fixed covariance; Γ_0 is the initial L Lᵀ instead. μ_0 is the mean of
+    the chains' starts. If rounding leaves Γ + εI without a Cholesky factor, L is unchanged.
 
     Args:
         gain: γ as a function of k, at most 1.
@@ -80,8 +80,8 @@ class Haario(AbstractAdaptation):
 class GlobalScale(AbstractAdaptation):
     r"""$\log\lambda_{k+1} = \log\lambda_k + \gamma_{k+1}[\alpha(X_k, Y_{k+1}) - \alpha_*]$, with $\lambda = h^2$.
 
-    Andrieu & Thoms 2008, algorithm 4, with the acceptance probability α, a mean over several chains. The trace is
-    called `step_size` and shows h.
+    This is algorithm 4 of Andrieu & Thoms (2008). α is the acceptance probability, averaged over chains. The trace
+    `step_size` holds h.
 
     Args:
         gain: γ as a function of k.

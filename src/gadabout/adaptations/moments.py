@@ -28,11 +28,11 @@ class CholeskyMoments(AbstractAdaptation):
     - as run (reference implementation): $L \leftarrow L + \rho_t [L(M - I)]_{lower}$, where
       $LM = d\,(L^{-1}d)^\top$ because $L L^{-1} d = d$.
 
-    Both move L's diagonal alike for a `Diagonal` factor. Rates fall as $\rho_t = \rho/(1 + t/T)$. Over several chains
-    the updates are means, and μ follows the mean of the chains.
+    For a `Diagonal` factor the two agree. Rates fall as $\rho_t = \rho/(1 + t/T)$. Over several chains
+    the updates are means over chains, and μ follows the mean of the chains.
 
     Args:
-        as_written: which of the two updates.
+        as_written: whether the first of the two updates is used, not the second.
         rate: ρ of L.
         mean_rate: ρ of μ, which falls with T only if `as_written`.
         horizon: T, in iterations.

@@ -1,4 +1,4 @@
-"""What Algorithm 1 ascends: the paper's bound, and what others have put in its place."""
+"""Objectives that Algorithm 1 maximises: the paper's bound, and alternatives from the literature."""
 
 from abc import abstractmethod
 from typing import ClassVar
@@ -11,16 +11,16 @@ from gadabout.adaptations.base import setting
 
 
 class AbstractObjective(eqx.Module):
-    """J(log r, y − x) of one proposed move, r its acceptance ratio: what is to be large in the mean."""
+    """J(log r, y − x) of one proposed move with acceptance ratio r; the mean of J is maximised."""
 
     entropy: ClassVar[bool] = True
-    """whether β times the entropy of proposals is ascended beside it, with β steered by the acceptance rate"""
+    """whether β times the proposal's entropy is added to J, with β controlled by the acceptance rate"""
     jump: ClassVar[bool] = False
-    """whether it looks at y − x"""
+    """whether J depends on y − x"""
 
     @abstractmethod
     def __call__(self, log_ratio: Float[Array, ""], jump: Float[Array, " n"]) -> Float[Array, ""]:
-        """J, differentiable in both."""
+        """J, differentiable in both arguments."""
 
 
 class LogAcceptance(AbstractObjective):
@@ -33,8 +33,8 @@ class LogAcceptance(AbstractObjective):
 class LogRatio(AbstractObjective):
     r"""log r, whose mean is $-\mathrm{KL}[\pi(x)q_\theta(y|x)\,\|\,\pi(y)q_\theta(x|y)]$.
 
-    For independence proposals $-\mathrm{KL}[q\|\pi] - \mathrm{KL}[\pi\|q]$. Other proposals collapse under it, onto
-    y = x (Neklyudov et al. 2018, "Metropolis-Hastings view on variational inference"; the paper's section 4).
+    For independence proposals the mean is $-\mathrm{KL}[q\|\pi] - \mathrm{KL}[\pi\|q]$. Other proposals collapse onto
+    y = x under it (Neklyudov et al. 2018, "Metropolis-Hastings view on variational inference"; the paper's section 4).
     """
 
     entropy: ClassVar[bool] = False
@@ -46,11 +46,11 @@ class LogRatio(AbstractObjective):
 class JumpDistance(AbstractObjective):
     r"""$\delta = \min\{1, r\}\,\tfrac1n\sum_i(y_i - x_i)^2/\lambda_i^2$, the expected squared jump.
 
-    With `reciprocal` $\delta - 1/\delta$, which punishes moves that hardly happen (Pasarica & Gelman 2010; Levy,
-    Hoffman & Sohl-Dickstein 2018, equations 5 and 6). Nothing steers the acceptance rate.
+    With `reciprocal` it is $\delta - 1/\delta$, which penalises moves of small δ (Pasarica & Gelman 2010; Levy,
+    Hoffman & Sohl-Dickstein 2018, equations 5 and 6). The acceptance rate is not controlled.
 
     Args:
-        scale: λ, the size of a good jump in units of x, one or n numbers; those of large scale count most otherwise.
+        scale: λ, the size of a good jump in units of x, one or n numbers; with one, large-scale coordinates dominate.
         reciprocal: whether 1/δ is subtracted.
     """
 

@@ -24,7 +24,7 @@ class MixtureStatistics(eqx.Module):
 
 
 class Membership(eqx.Module):
-    """Where one chain stands, and the probability that each component put it there."""
+    """One chain's position, and the responsibility of each component for it."""
 
     x: Float[Array, " n"]
     responsibilities: Float[Array, " K"]
@@ -38,21 +38,21 @@ class OnlineEM(AbstractAdaptation):
     $S_j \leftarrow (1 - \gamma_k) S_j + \gamma_k s_j$ and
     $w_j = S^{(0)}_j$, $\mu_j = S^{(1)}_j / S^{(0)}_j$, $\Sigma_j = S^{(2)}_j / S^{(0)}_j - \mu_j\mu_j^\top$ (online EM:
     Cappé & Moulines 2009; as an adaptation: Andrieu & Moulines 2006, section 7). Over several chains $s_j$ is the mean
-    of the chains' statistics. They are kept centred, as masses, means and covariances: the same numbers, without the
+    of the chains' statistics. They are stored centred, as masses, means and covariances, which is equivalent but avoids
     cancellation.
 
-    Ours: the proposal has $\Sigma_j + \epsilon I$, and weights that are kept above `lowest_weight`, so that no
-    component is lost for ever. Unless `start_at_chains` is False, the means start at the chains' own positions, each as
-    far as possible from those before it; where there are more components than chains they share positions, moved apart
-    by a standard deviation. The first update only puts this start into the kernel. A mass stays above the smallest
-    normal number, and a covariance that rounding has made indefinite (float32) is proposed from by its diagonal, until
-    it is definite again.
+    Deviations: the proposal uses $\Sigma_j + \epsilon I$, and weights raised to `lowest_weight` and normalised, so that
+    no component dies for ever. Unless `start_at_chains` is False, the means start at positions of chains, each as far
+    as possible from the earlier ones. If there are more components than chains, components share positions, shifted by
+    a standard deviation. The first update only writes this start to the kernel. A mass never falls below the smallest
+    normal number. If rounding (float32) makes a covariance indefinite, the proposal uses its diagonal until it is
+    definite again.
 
     Args:
         where: the lens from the kernel to the `GaussianMixture`.
         gain: γ as a function of k, at most 1; see `check_gains`.
         regularisation: ε, in units of x².
-        lowest_weight: smallest weight of a component in the proposal, below 1/K.
+        lowest_weight: smallest weight of a component in the proposal before normalisation, below 1/K.
         start_at_chains: whether the means start at the chains' positions rather than at the kernel's own.
     """
 
@@ -82,13 +82,13 @@ class OnlineEM(AbstractAdaptation):
         return chains.gather(evidence)
 
     def update(self, memory, kernel, states, pooled):
-        k = memory.count  # the update of k = 0 puts the start into the kernel, and no more
+        k = memory.count  # the update k = 0 only writes the start to the kernel
         gain = jnp.where(k > 0, self.gain(jnp.maximum(k, 1)), 0)
         renewed = renewed_statistics(memory, pooled, gain)
         return eqx.tree_at(self.where, kernel, self._mixture(renewed)), renewed, states
 
     def _mixture(self, memory: MixtureStatistics) -> GaussianMixture:
-        """The mixture that the statistics stand for."""
+        """The proposal that follows from the statistics."""
         n = memory.means.shape[-1]
         weights = jnp.maximum(memory.masses / memory.masses.sum(), self.lowest_weight)
         covariances = memory.covariances + self.regularisation * jnp.eye(n)
@@ -103,7 +103,7 @@ def renewed_statistics(memory: MixtureStatistics, evidence: Membership, gain: Fl
     """The statistics after one step towards the chains' mean statistics."""
     r, chains = evidence.responsibilities, evidence.x.shape[0]
     masses = (1 - gain) * memory.masses + gain * r.mean(0)
-    masses = jnp.maximum(masses, jnp.finfo(masses.dtype).tiny)  # a dead component keeps its shape: 0/0 has none
+    masses = jnp.maximum(masses, jnp.finfo(masses.dtype).tiny)  # avoids 0/0: an empty component keeps its shape
     share = gain / chains * r / masses  # (chains, K)
     d = evidence.x[:, None] - memory.means
     shift = jnp.einsum("ck,cki->ki", share, d)
@@ -114,7 +114,7 @@ def renewed_statistics(memory: MixtureStatistics, evidence: Membership, gain: Fl
 
 
 def _spread_out(positions: Float[Array, "chains n"], L: Float[Array, "K n n"]) -> Float[Array, "K n"]:
-    """K means at the chains' positions, each as far as possible from those before it; apart where positions repeat."""
+    """K means at positions of chains, each as far as possible from the earlier ones; shifted where positions repeat."""
     chains, n = positions.shape
     chosen = [positions[0]]
     distance = jnp.sum((positions - chosen[0]) ** 2, -1)

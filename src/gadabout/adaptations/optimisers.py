@@ -1,4 +1,4 @@
-"""The paper's own stochastic-gradient step; any optax transformation stands in its place."""
+"""The paper's stochastic-gradient step; any optax transformation can replace it."""
 
 import math
 from typing import Any, NamedTuple, Protocol
@@ -12,7 +12,7 @@ from gadabout.adaptations.base import setting
 
 
 class Optimiser(Protocol):
-    """optax's two signatures: gradients of a loss to be minimised in, additive updates out."""
+    """The interface of optax: from gradients of a loss to be minimised to additive updates."""
 
     @property
     def init(self) -> Any: ...
@@ -31,8 +31,8 @@ class RMSprop(eqx.Module):
     r"""RMSprop as the paper runs it: $\rho_t = \eta / (1 + \sqrt{G_t})$, $G_t = 0.9\,G_{t-1} + 0.1\,\nabla^2$.
 
     Titsias & Dellaportas 2019, end of section 2.1, element by element; the first iteration sets $G_1 = \nabla^2$
-    (reference implementation). Ours: a gradient whose square would overflow counts as the largest whose does not, or G
-    would be infinite, and θ stand still, for ever; unless it is not `guarded`, as in the paper.
+    (reference implementation). If `guarded` (not in the paper), gradients are clipped so that their squares do not
+    overflow: otherwise G could become infinite, and θ would stand still for ever.
     """
 
     learning_rate: Float[Array, ""] = eqx.field(converter=setting)
@@ -49,7 +49,7 @@ class RMSprop(eqx.Module):
         gradient = jax.tree.map(_squarable, gradient) if self.guarded else gradient
         averaged = lambda G, g: jnp.where(usable, decay * G + (1 - decay) * g**2, G)
         G = jax.tree.map(averaged, memory.mean_square, gradient)
-        G = jax.lax.optimization_barrier(G)  # or it is worked out twice, from a copy
+        G = jax.lax.optimization_barrier(G)  # otherwise it is computed twice, from a copy
         step = lambda G, g: jnp.where(usable, -self.learning_rate * g / (1 + jnp.sqrt(G)), 0)
         return jax.tree.map(step, G, gradient), RMSpropMemory(G, memory.empty & ~jnp.asarray(usable))
 
@@ -57,7 +57,7 @@ class RMSprop(eqx.Module):
 def step_where(
     usable: Array, optimiser: Optimiser, gradient: PyTree, memory: PyTree, theta: PyTree
 ) -> tuple[PyTree, PyTree]:
-    """A step of the optimiser and its memory; where the gradient is not `usable` no step, and the memory as it was."""
+    """The optimiser's step and memory; if the gradient is not `usable`, a zero step and the unchanged memory."""
     if isinstance(optimiser, RMSprop):
         return optimiser.update(gradient, memory, theta, usable)
     step, after = optimiser.update(gradient, memory, theta)

@@ -15,14 +15,14 @@ from gadabout.kernels import CompositeInfo
 class OfPart(AbstractAdaptation):
     """Any adaptation, applied to one part of a `Cycle` in fixed order or to the kernel of a `Block`.
 
-    It sees the part's own kernel, states and transitions, so its lens is the one it has without the composite. Its
-    trace has the part's number after the name. A chain that it moves (see `Reprojection`) goes back to where it began
-    with all its coordinates. Parts that are chosen at random leave no transitions of their own, and cannot be learned
-    inside the composite.
+    The adaptation receives the part's own kernel, states and transitions, so its lens is the same as without the
+    composite. Names in its trace end in the part's number. A chain that it moves (see `Reprojection`) returns to its
+    start in all coordinates. Parts chosen at random leave no transitions of their own, so they cannot be learned inside
+    the composite.
 
     Args:
         index: the part, counted from 0.
-        adaptation: what learns it.
+        adaptation: the adaptation of this part.
     """
 
     index: int = eqx.field(static=True)

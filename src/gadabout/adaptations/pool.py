@@ -1,4 +1,4 @@
-"""The chains that learn together."""
+"""The chains that learn together, and sums over them."""
 
 from collections.abc import Callable
 
@@ -12,21 +12,21 @@ from gadabout.factors import pooled_sum
 
 
 class Pool(eqx.Module):
-    """The chains that share θ, wherever they are computed: what is summed here is summed over all of them.
+    """The chains that share θ, on one or several devices; sums go over all of them.
 
-    Where chains lie on several devices, `axis` names the mesh axis they are laid over, and each call is one
-    communication between the devices; nothing else in an iteration is.
+    If chains are on several devices, `axis` names the mesh axis over which they are distributed. Each call is then one
+    communication between the devices; an iteration has no others.
 
-    `block` is the number of chains that one program works on at a time: a chain's numbers are rounded as those of any
-    other block of that size, however many blocks a device has, and sums are those of blocks, added up in their order.
-    None is all chains that are there.
+    `block` is the number of chains that one program processes at a time. Numbers of a chain are then rounded in the
+    same way however many blocks a device has, and sums are taken within blocks and added in the order of the blocks.
+    None means all chains of the device.
     """
 
     axis: str | None = eqx.field(static=True, default=None)
     block: int | None = eqx.field(static=True, default=None)
 
     def each(self, function: Callable[..., PyTree], *trees: PyTree) -> PyTree:
-        """What a function makes of every chain at hand, along the leading axis of every leaf, block by block."""
+        """Applies a function to each chain of this device, along the leading axis of every leaf, block by block."""
         if self.block is None:
             return _each(function, *trees)
         made = self._by_block(lambda *trees: _each(function, *trees), *trees)
@@ -37,7 +37,7 @@ class Pool(eqx.Module):
         return self.summed(pooled_sum, tree)
 
     def summed(self, function: Callable[..., PyTree], *trees: PyTree) -> PyTree:
-        """What a function sums over the leading axis of every leaf, over the chains of all devices."""
+        """Sums of a function, which itself sums over the leading axis of every leaf, over the chains of all devices."""
         if self.block is not None:
             return jax.tree.map(lambda sums: jnp.sum(sums, 0), apart(self.gather(self._by_block(function, *trees))))
         local = function(*trees)
@@ -47,10 +47,10 @@ class Pool(eqx.Module):
         return unravel(jax.lax.psum(flat, self.axis))
 
     def _by_block(self, function: Callable[..., PyTree], *trees: PyTree) -> PyTree:
-        """What a function makes of each block, along a new leading axis.
+        """Applies a function to each block and stacks the results along a new leading axis.
 
-        The compiler knows neither how often the loop is gone through nor that a device may have one block only: it
-        makes the same of the blocks, however many there are.
+        The number of blocks is hidden from the compiler, so that it compiles a block in the same way however many
+        there are, even if there is only one.
         """
         blocks = jax.tree.map(lambda leaf: leaf.reshape(-1, self.block, *leaf.shape[1:]), trees)
         count = len(jax.tree.leaves(blocks)[0])
@@ -64,7 +64,7 @@ class Pool(eqx.Module):
         return jax.lax.fori_loop(0, apart(jnp.asarray(count)), put, made)
 
     def mean(self, tree: PyTree) -> PyTree:
-        """Means over the leading axis of every leaf, truth values counting as 0 and 1, and over devices."""
+        """Means over the leading axis of every leaf, and over devices; Booleans count as 0 and 1."""
         if not jax.tree.leaves(tree):
             return tree
         tree = jax.tree.map(lambda leaf: jnp.asarray(leaf, jnp.result_type(leaf, float)), tree)
@@ -72,7 +72,7 @@ class Pool(eqx.Module):
         return jax.tree.map(lambda total: total / chains, self.total(tree))
 
     def gather(self, tree: PyTree) -> PyTree:
-        """The rows of all chains, in the order of the chains, where a sum does not do."""
+        """The rows of all chains on all devices, in the order of the chains, for uses where a sum is not enough."""
         if self.axis is None:
             return tree
         unravel = ravel_pytree(jax.tree.map(lambda leaf: leaf[0], tree))[1]
@@ -80,15 +80,15 @@ class Pool(eqx.Module):
         return jax.vmap(unravel)(jax.lax.all_gather(flat, self.axis, tiled=True))
 
     def size(self, tree: PyTree) -> int:
-        """The number of chains, all devices together."""
+        """The number of chains on all devices."""
         local = jax.tree.leaves(tree)[0].shape[0]
         return local if self.axis is None else local * jax.lax.axis_size(self.axis)
 
 
 def _each(function: Callable[..., PyTree], *trees: PyTree) -> PyTree:
-    """`jax.vmap`, but a single chain is no batch: its loops end when they are done, and of a choice one branch is made.
+    """`jax.vmap`, but a single chain is not batched: its loops end on time, and a conditional computes one branch.
 
-    A batched loop selects, in every iteration, between old and new of all that it carries.
+    A batched loop selects, in every iteration, between the old and new values of everything that it carries.
     """
     if jax.tree.leaves(trees)[0].shape[0] > 1:
         return jax.vmap(function)(*trees)
@@ -96,15 +96,15 @@ def _each(function: Callable[..., PyTree], *trees: PyTree) -> PyTree:
 
 
 def apart(tree: PyTree) -> PyTree:
-    """The same, computed apart from what uses it: what the compiler makes of a block does not depend on its place."""
+    """The same tree, compiled separately from its uses, so that the code of a block does not depend on its place."""
     return jax.lax.optimization_barrier(tree)
 
 
 ALONE = Pool()
-"""All chains of the pool are at hand."""
+"""The pool whose chains are all on one device."""
 
 
 class PerChain(eqx.Module):
-    """A part of a memory that belongs to the chains: a tree whose leaves have a leading axis of them."""
+    """A part of a memory that belongs to single chains: a tree whose leaves have a leading chain axis."""
 
     tree: PyTree

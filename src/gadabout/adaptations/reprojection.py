@@ -19,7 +19,7 @@ Level = Callable[[AbstractKernel, PyTree], Float[Array, ""]]
 
 
 class Home(NamedTuple):
-    """Where a run began: the kernel with its first θ, and the first states of the chains at hand."""
+    """The start of a run: the kernel with its first θ, and the first states of the chains."""
 
     kernel: AbstractKernel
     states: PyTree
@@ -29,7 +29,7 @@ Reset = Callable[[Home, AbstractKernel, PyTree], tuple[AbstractKernel, PyTree]]
 
 
 class ReprojectionMemory(eqx.Module):
-    """The wrapped adaptation's memory, κ (which compact set), ν (iterations since the last reset), and home.
+    """The wrapped adaptation's memory, κ (index of the compact set), ν (iterations since the last reset), and home.
 
     `home` is the kernel with its first θ, `starts` the chains' first states.
     """
@@ -42,10 +42,10 @@ class ReprojectionMemory(eqx.Module):
 
 
 def extent(kernel: AbstractKernel, memory: PyTree) -> Float[Array, ""]:
-    r"""How far out θ lies: $\max(|\theta_i|, 1/L_{jj}, |\mu_i|)$ over the kernel's numbers, its factors and the means.
+    r"""The extent of θ: $\max(|\theta_i|, 1/L_{jj}, |\mu_i|)$ over the kernel's parameters, its factors and the means.
 
-    Its level sets are compact in the space of lower triangular matrices with a positive diagonal, and cover it: O(n²),
-    no eigenvalue needed. Means are the fields `mean` of the wrapped adaptation's memory.
+    Its level sets are compact in the space of lower triangular matrices with a positive diagonal, and cover it. It
+    costs O(n²), without eigenvalues. Means are the fields `mean` of the wrapped adaptation's memory.
     """
     is_factor = lambda node: isinstance(node, AbstractFactor)
     has_mean = lambda node: isinstance(node, eqx.Module) and hasattr(node, "mean")
@@ -57,14 +57,14 @@ def extent(kernel: AbstractKernel, memory: PyTree) -> Float[Array, ""]:
 
 
 def go_home(home: Home, kernel: AbstractKernel, states: PyTree) -> tuple[AbstractKernel, PyTree]:
-    """Π that brings θ and every chain back to where they began; no evaluation of the target."""
+    """Π that returns θ and every chain to their starts, without an evaluation of the target."""
     return home.kernel, home.states
 
 
 def stay_within(radius: float) -> Reset:
-    """Π that brings θ back to where it began and leaves a chain where it is, if no further than `radius` from 0.
+    """Π that returns θ to its start and leaves chains within a distance `radius` of 0 where they are.
 
-    Chains further out go back to their starts. Raises TypeError or ValueError unless `radius` is a finite number above
+    Chains further out return to their starts. Raises TypeError or ValueError unless `radius` is a finite number above
     0.
     """
     return Partial(_stay_within, radius=setting(check_positive("radius", radius)))
@@ -77,29 +77,29 @@ def _stay_within(home, kernel, states, *, radius):
 
 
 class Reprojection(AbstractAdaptation):
-    r"""Keeps the θ of any adaptation in compact sets $K_0 \subset K_1 \subset \dots$, resetting where it leaves them.
+    r"""Keeps the θ of any adaptation in compact sets $K_0 \subset K_1 \subset \dots$, and resets when θ leaves them.
 
     $K_\kappa = \{\theta : \text{level}(\theta) \le \text{bound}\cdot\text{growth}^\kappa\}$, with the bound raised to
-    the first θ's level where that is larger, so that $\Pi(\cdot) \in K_0$. The chain $Z_k = (X_k, \theta_k, \kappa_k,
+    the first θ's level if that is larger, so that $\Pi(\cdot) \in K_0$. The chain $Z_k = (X_k, \theta_k, \kappa_k,
     \nu_k)$ moves by the wrapped sampler with gain $\gamma_{\kappa+\nu}$; then
 
     - $\theta \in K_\kappa$: κ stays, ν ← ν + 1;
-    - otherwise $(X, \theta) \leftarrow \Pi(X, \theta)$, κ ← κ + 1, ν ← 0, and the wrapped adaptation begins anew, its
-      gain sequence at $\gamma_\kappa$ (Andrieu & Moulines 2006, section 2).
+    - otherwise $(X, \theta) \leftarrow \Pi(X, \theta)$, κ ← κ + 1, ν ← 0, and the wrapped adaptation restarts, with
+      its gain sequence at $\gamma_\kappa$ (Andrieu & Moulines 2006, section 2).
 
     The index of a gain sequence is the field `count` of a Module in the wrapped adaptation's memory; an adaptation
-    without one, such as `AcceptanceRate`, begins anew with its own rates. A θ that is not finite is outside every set.
-    A pool of chains has one θ and is reset as one. The trace has `kappa`, `nu`, and `resets`, which is true in an
-    iteration that set out from a reset.
+    without one, such as `AcceptanceRate`, restarts with its own rates. A θ that is not finite is outside every set. A
+    pool of chains has one θ and is reset as a whole. The trace has `kappa`, `nu`, and `resets`, which is true in the
+    first iteration after a reset.
 
-    Deviation: Π acts at the end of the iteration, not at the beginning of the next, so that the draw stored for it is
-    where the chain was put, while its `lp` is that of where it was.
+    Deviation: Π acts at the end of the iteration, not at the beginning of the next. The draw stored for this iteration
+    is thus the position after Π, while its `lp` is that of the position before Π.
 
     Args:
         wrapped: the adaptation.
-        bound: of K_0, in the units of the level.
-        growth: above 1.
-        level: from the kernel and the wrapped adaptation's memory to a scalar with compact level sets; by default
+        bound: the largest level in K_0.
+        growth: factor from the bound of one set to that of the next, above 1.
+        level: scalar function of the kernel and the wrapped adaptation's memory, with compact level sets; by default
             `extent`.
         reset: Π, from (home, kernel, states) to a kernel and states, stacked over chains; its θ should lie in K_0.
     """
@@ -156,7 +156,7 @@ class Reprojection(AbstractAdaptation):
         return kernel, ReprojectionMemory(wrapped, kappa, nu, memory.home, memory.starts), states
 
     def _begun(self, kernel: AbstractKernel, states: PyTree, all_states: PyTree) -> PyTree:
-        """The wrapped memory anew: from all chains, but for what belongs to the chains at hand."""
+        """A fresh wrapped memory from all chains, whose `PerChain` parts are those of this device's chains."""
         per_chain = lambda node: isinstance(node, PerChain)
         from_all, own = (self.wrapped.init(kernel, each) for each in (all_states, states))
         return jax.tree.map(lambda a, b: b if per_chain(b) else a, from_all, own, is_leaf=per_chain)
@@ -176,7 +176,7 @@ class Reprojection(AbstractAdaptation):
 
 
 def _advanced(memory: PyTree, by: Int[Array, ""]) -> PyTree:
-    """The memory with every gain sequence moved on."""
+    """The memory with the index of every gain sequence advanced."""
     counts = lambda node: isinstance(node, eqx.Module) and hasattr(node, "count")
     move = lambda node: eqx.tree_at(lambda m: m.count, node, node.count + by)
     return jax.tree.map(lambda node: move(node) if counts(node) else node, memory, is_leaf=counts)

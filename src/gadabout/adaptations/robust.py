@@ -24,11 +24,11 @@ class NoiseAndRate(NamedTuple):
 class Robust(AbstractAdaptation):
     r"""$S S^\top \leftarrow S\,\bigl(I + \eta_k(\alpha_k - \alpha_*)\,uu^\top/\|u\|^2\bigr)\,S^\top$.
 
-    $y = x + Su$, $\eta_k = \min(\tfrac12, n\gamma_k)$ (Vihola 2012, equation 1; the bound ½ in place of his 1 keeps the
-    matrix in brackets well above singular). The factor is updated in closed form, O(n²): see `rank_one`. No moment of
-    the target is needed, hence heavy tails do no harm. A proposal that is not finite is one with α = 0.
+    Here $y = x + Su$ and $\eta_k = \min(\tfrac12, n\gamma_k)$ (Vihola 2012, equation 1; the bound ½ in place of his 1
+    keeps the matrix in brackets far from singular). The factor is updated in closed form, O(n²): see `rank_one`. The
+    method needs no moment of the target, so heavy tails do no harm. A proposal that is not finite has α = 0.
 
-    Over several chains the updates are folded in one after another, each with η/C: their mean, to first order in η.
+    The updates of C chains are applied one after another, each with η/C; to first order in η this is their mean.
 
     Args:
         gain: γ as a function of k.

@@ -19,31 +19,31 @@ from gadabout.factors import pooled_sum
 from gadabout.target import Point
 
 BASELINE_RATE = 0.05
-"""at which the mean of the objective follows it, at the least"""
+"""smallest rate of the running mean of the objective; iteration k has the rate 1/k as long as that is larger"""
 
 HOPELESS = -1_000.0
-"""a log-ratio from which no chain expects to move"""
+"""log acceptance ratio, in nats, at or below which a proposal has no chance of acceptance"""
 
 LARGEST_STEP = 0.5
-"""of one iteration, in units of each parameter"""
+"""largest step of one iteration, in units of each parameter"""
 
 
 class SpeedMeasureMemory(eqx.Module):
-    """β, the optimiser's state, for how many iterations each chain has seen hopeless log-ratios only, and counts."""
+    """β, the optimiser's state, the number of successive hopeless log-ratios of each chain, and counts."""
 
     beta: Float[Array, ""]
     baseline: Float[Array, ""]
-    """the mean of F over iterations, the last twenty or so"""
+    """the running mean of F over about the last twenty iterations"""
     optimiser: PyTree
     stalled: PerChain
     shrinks: Int[Array, ""]
-    """how often θ was shrunk because a chain stalled"""
+    """number of times that θ was shrunk because a chain stalled"""
     count: Int[Array, ""]
     """iterations so far: the index of the gain sequence"""
 
 
 class ChainGradient(eqx.Module):
-    """One chain's part of the gradient: ∇_θ J from where it stood, what F was there, and whether it moved."""
+    """One chain's contribution: ∇_θ J and F at its previous state `here`, and whether it moved."""
 
     gradient: PyTree
     value: Float[Array, ""]
@@ -54,24 +54,24 @@ class ChainGradient(eqx.Module):
 
 
 class PooledGradient(eqx.Module):
-    """∇_θ J and ∇_θ entropy, means over the chains that have one, and what else all chains say."""
+    """∇_θ J and ∇_θ entropy, as means over the chains with a usable gradient, and summaries of all chains."""
 
     objective: PyTree
     entropy: PyTree
     value: Float[Array, ""]
     growing: PyTree
-    """the gradient of the entropy over all chains"""
+    """the gradient of the entropy, summed over all chains"""
     usable: Bool[Array, ""]
-    """whether there is any"""
+    """whether any chain has a usable gradient"""
     acceptance_rate: Float[Array, ""]
     stalled: Int[Array, " chains"]
-    """of the chains at hand"""
+    """number of successive hopeless log-ratios of each chain of this device"""
     stall: Bool[Array, ""]
     """whether any chain has stalled"""
 
 
 def the_proposal(kernel: Any) -> Any:
-    """The lens of a Metropolis kernel: its proposal."""
+    """The proposal of a Metropolis kernel; this is the default lens."""
     return kernel.proposal
 
 
@@ -90,43 +90,43 @@ class SpeedMeasure(AbstractAdaptation):
     $\beta \leftarrow \beta[1 + \rho_\beta(\alpha_t - \alpha_*)]$ with $\alpha_t \in \{0, 1\}$ (Titsias & Dellaportas
     2019, equations 4 to 6 and Algorithm 1). Over several chains the gradient and $\alpha_t$ are means.
 
-    $\min\{0, \cdot\}$ is the `objective` $J$ of the paper, and its gradient taken along the path $y = T_\theta(x,
-    \varepsilon)$ the paper's `estimator`; both are parts. An objective without entropy is ascended alone, and β stays.
+    $\min\{0, \cdot\}$ is the paper's `objective` $J$. The paper's `estimator` takes the gradient along the path $y =
+    T_\theta(x, \varepsilon)$. Both can be replaced. An objective without entropy is maximised alone, and β is constant.
 
-    From the reference implementation: β and the diagonal of every factor have floors. Ours, all of which settings turn
-    off:
+    As in the reference implementation, β and the diagonal of every factor have floors. Additions to the paper, each of
+    which can be turned off:
 
     - `relative`: the step is $\theta \leftarrow \theta + s\,(\rho_t\,s\,\nabla_\theta\mathcal{F} + \rho'_t\,d\,
       \langle s\,d, \nabla_\theta\mathcal{F}\rangle)$ with a unit s for each parameter (`AbstractFactor.units`; 1
       outside factors) and the direction d in which proposals grow as a whole. With the norms of L's rows as units the
-      first term is the paper's step where every coordinate is measured in the proposal's own standard deviations:
-      units of x make no difference. The second learns the common scale c of c L as a parameter of its own; its
-      gradient is a sum over coordinates, and rises above the noise where those of single entries, at n = 100, do not.
+      first term is the paper's step with every coordinate measured in the proposal's own standard deviations, so that
+      units of x make no difference. The second term learns the common scale c of c L as a separate parameter. Its
+      gradient is a sum over coordinates, and exceeds the noise when those of single entries, at n = 100, do not.
       Neither term moves a parameter by more than half a unit, and the floor is in these units.
-    - `beta_cap`: while all is accepted L grows at the learning rate and β faster, without end.
-    - `gradient_clip`: what one chain adds is scaled down to this norm, in those units. It cannot overflow.
-    - `patience`: a chain that has seen no log-ratio above −1000 for so long has stalled. Then θ is moved half a unit
-      against d, which halves factors, and the optimiser begins anew.
+    - `beta_cap`: an upper bound of β. While all proposals are accepted, L grows at the learning rate and β faster.
+    - `gradient_clip`: the gradient of one chain is scaled down to this norm, in those units. It cannot overflow.
+    - `patience`: a chain with no log-ratio above −1000 for that many iterations has stalled. Then θ is moved half a
+      unit against d, which halves factors, and the optimiser restarts.
     - `gain` multiplies the steps of θ and ρ_β.
 
-    A proposal that is not finite is a rejection that β sees and θ and the optimiser do not; letting the entropy act on
-    it alone would make L grow for ever.
+    A proposal that is not finite counts as a rejection for β, and is ignored by θ and the optimiser: if only the
+    entropy acted on it, L would grow for ever.
 
     Args:
-        optimiser: `RMSprop` or any optax transformation; it is given the gradient of −F, in units where `relative`.
+        optimiser: `RMSprop` or any optax transformation; its input is the gradient of −F, in units if `relative`.
         target_acceptance: α*, strictly between 0 and 1.
         beta_rate: ρ_β.
         beta_floor: smallest β.
-        diagonal_floor: smallest diagonal entry of any factor in the proposal, in units of its row's norm where
+        diagonal_floor: smallest diagonal entry of any factor in the proposal, in units of its row's norm if
             `relative`, else in units of x.
         where: the lens from the kernel to the proposal.
         beta_cap: largest β; None for none, as in the paper.
-        relative: whether θ is learned in units of its own; False as in the paper.
+        relative: whether each parameter is learned in its own unit; False as in the paper.
         gradient_clip: largest norm of one chain's gradient; None for none, as in the paper.
         patience: iterations after which a chain has stalled; None for never, as in the paper.
         gain: γ_k for k = 1, 2, …; None for 1, as in the paper.
         objective: J, `LogAcceptance` as in the paper, `LogRatio` or `JumpDistance`.
-        estimator: of its gradient, `Pathwise` as in the paper, or `ScoreFunction`.
+        estimator: of the gradient of J, `Pathwise` as in the paper, or `ScoreFunction`.
     """
 
     optimiser: Optimiser
@@ -145,7 +145,7 @@ class SpeedMeasure(AbstractAdaptation):
 
     @property
     def diminishing(self):
-        """Whether there is a gain sequence that falls like a power of k; shrinking after a stall is left aside."""
+        """Whether there is a gain sequence that falls like a power of k; shrinking after a stall is ignored."""
         return self.gain is not None and tail(self.gain)[0] > TOLERANCE
 
     def init(self, kernel, states):
@@ -172,7 +172,7 @@ class SpeedMeasure(AbstractAdaptation):
             trace = {"lower_bound": value, "beta": memory.beta, "entropy": entropy}
         else:
             trace = {"objective": value}
-        gradient, trace = jax.lax.optimization_barrier((gradient, trace))  # read θ before it moves, or it is copied
+        gradient, trace = jax.lax.optimization_barrier((gradient, trace))  # reads θ before its update, to avoid a copy
         hopeless, value = ~(info.log_ratio > HOPELESS), jnp.where(usable, value, 0)
         return ChainGradient(gradient, value, usable, hopeless, info.accepted, transition.before), trace
 
@@ -218,17 +218,17 @@ class SpeedMeasure(AbstractAdaptation):
 
     @property
     def _adds_entropy(self) -> bool:
-        """Whether the gradient of the entropy stands beside that of the objective, from the proposals themselves."""
+        """Whether the gradient of the entropy, computed by the proposals, is added to that of the objective."""
         return self.objective.entropy and self.estimator.knows_entropy
 
     def _learned(self, theta: PyTree) -> PyTree:
-        """What the optimiser sees: θ, and beside it the logarithm of its common scale where it is `relative`."""
+        """The parameters of the optimiser: θ, and the logarithm of its common scale if `relative`."""
         return (theta, jnp.zeros_like(self.target_acceptance)) if self.relative else theta
 
     def _step(
         self, usable: Array, descent: PyTree, memory: PyTree, theta: PyTree, larger: PyTree, gain: Any
     ) -> tuple[PyTree, PyTree]:
-        """The step of θ and the optimiser's memory, from the gradient of −F in the coordinates that are learned."""
+        """The step of θ and the optimiser's memory, from the gradient of −F in the learned coordinates."""
         if self.relative:
             along = sum(jnp.sum(g * d) for g, d in zip(*map(jax.tree.leaves, (descent, larger)), strict=True))
             descent = (descent, along if self.gradient_clip is None else clipped(along, self.gradient_clip))
@@ -243,7 +243,7 @@ class SpeedMeasure(AbstractAdaptation):
         return step, memory
 
     def _rescued(self, memory, theta: PyTree, larger: PyTree, new: tuple, pooled: PooledGradient) -> tuple:
-        """θ, the optimiser's memory, the stalled iterations of each chain and how often θ was shrunk."""
+        """θ (shrunk if a chain stalled), the optimiser's memory, stalled iterations per chain, and shrink count."""
         if self.patience is None:
             return (*new, memory.stalled.tree, memory.shrinks)
         kept = (*new, pooled.stalled, memory.shrinks)
@@ -256,7 +256,7 @@ class SpeedMeasure(AbstractAdaptation):
         return beta if self.beta_cap is None else jnp.minimum(beta, self.beta_cap)
 
     def verdict(self, memory: SpeedMeasureMemory, kernel: Any) -> dict[str, Array]:
-        """What the end of a warm-up should be judged by: bounds that were met, how often θ was shrunk, and α*."""
+        """Diagnostics for the end of a warm-up: whether bounds were reached, how often θ was shrunk, and α*."""
         theta = eqx.filter(self.where(kernel), eqx.is_inexact_array)
         raised = floored(theta, 2 * self.diagonal_floor, self.relative)  # within a factor of two
         met = [jnp.any(a != b) for a, b in zip(*map(jax.tree.leaves, (theta, raised)), strict=True)]

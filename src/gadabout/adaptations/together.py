@@ -1,4 +1,4 @@
-"""Adaptations made of adaptations: several, none, one that never stops, one that stands still."""
+"""Composed adaptations: several, none, one that never stops, one that stands still."""
 
 from typing import Any, Self
 
@@ -6,7 +6,7 @@ from gadabout.adaptations.base import AbstractAdaptation
 
 
 class AbstractStandstill(AbstractAdaptation):
-    """Nothing is observed and nothing moves."""
+    """An adaptation that observes nothing and changes nothing."""
 
     def observe(self, memory, kernel, transition):
         return (), {}
@@ -19,7 +19,7 @@ class AbstractStandstill(AbstractAdaptation):
 
 
 class Still(AbstractStandstill):
-    """An adaptation that stands still: its memory is kept as it is."""
+    """Another adaptation, stopped: its memory is kept unchanged."""
 
     adaptation: AbstractAdaptation
 
@@ -28,16 +28,16 @@ class Still(AbstractStandstill):
 
 
 class NoAdaptation(AbstractStandstill):
-    """Nothing is learned: θ stays as it was built."""
+    """No adaptation: θ keeps its initial value."""
 
     def init(self, kernel, states):
         return ()
 
 
 class ForEver(AbstractAdaptation):
-    """An adaptation that goes on while draws are kept, which only diminishing steps allow.
+    """An adaptation that continues while draws are kept, which is valid only for diminishing steps.
 
-    Raises ValueError for one whose steps do not diminish.
+    Raises ValueError if the steps of the adaptation do not diminish.
     """
 
     adaptation: AbstractAdaptation
@@ -91,7 +91,7 @@ class ForEver(AbstractAdaptation):
 
 
 class Together(AbstractAdaptation):
-    """Several adaptations of one kernel, each with its own part of θ, one after another."""
+    """Several adaptations of one kernel, applied one after another, each to its own part of θ."""
 
     parts: tuple[AbstractAdaptation, ...]
 

@@ -1,4 +1,4 @@
-"""A factor fitted to each window of a warm-up, beside any rule for the step size."""
+"""A factor fitted to each window of a warm-up, combined with any rule for the step size."""
 
 from collections.abc import Callable
 from itertools import accumulate
@@ -13,15 +13,14 @@ from gadabout.adaptations.base import AbstractAdaptation
 from gadabout.adaptations.estimators import AbstractEstimator, Moments, RegularisedCovariance
 
 FEWEST = 10
-"""Draws, over all chains, below which a window learns no factor."""
+"""Smallest number of draws in a window, over all chains, from which a factor is fitted."""
 
 
 def doubling_windows(length: int, first: int = 75, slow: int = 25, last: int = 50) -> list[int]:
-    """Stan's warm-up: a buffer, windows that double, and a buffer, which add up to `length`.
+    """The window lengths of Stan's warm-up: a buffer, windows that double, and a buffer; their sum is `length`.
 
-    The last window takes in what is left where no other of twice its length fits. A length that does not hold one slow
-    window between the buffers is divided 15 : 75 : 10, one below 20 not at all. For 1,000: 75, 25, 50, 100, 200, 500
-    and 50.
+    The last window takes the remainder if another of twice its length does not fit. A length of at most `first` +
+    `slow` + `last` is divided 15 : 75 : 10, one below 20 is not divided. For 1,000: 75, 25, 50, 100, 200, 500 and 50.
     """
     if length < 20:
         return [length]
@@ -38,9 +37,9 @@ def doubling_windows(length: int, first: int = 75, slow: int = 25, last: int = 5
 
 
 class WindowMemory(eqx.Module):
-    """The step-size rule's memory, the moments of the present window, windows ended, and draws of the last one used.
+    """The step-size rule's memory, the moments of this window, windows completed, and draws of the last one used.
 
-    `gradients` holds the moments of the gradients where the estimator wants them, else None.
+    `gradients` holds the moments of the gradients if the estimator needs them, else None.
     """
 
     rule: PyTree
@@ -51,14 +50,14 @@ class WindowMemory(eqx.Module):
 
 
 class WindowedFactor(AbstractAdaptation):
-    """Fits a factor L to the covariance of each window's draws, beside a rule for the step size.
+    """Fits a factor L to the covariance of each window's draws, combined with a rule for the step size.
 
     A window (see `doubling_windows` for Stan's lengths) is used if it is not the first and at least twice as long as
-    the last one used, which leaves out the buffers before and after them; then the rule begins anew at the step size
-    it had settled on. Every window ends on what the rule settles on, and so does warm-up. Draws count over all chains
-    of a pool; covariances are about their common mean.
+    the last one used, which excludes the buffers at both ends. The rule then restarts at its final step size. Every
+    window, and so warm-up, ends with the step size that `finish` of the rule sets. Draws are counted over all chains of
+    a pool; covariances are about their common mean.
 
-    Deviations from Stan: the settled step size stands where Stan searches one anew, and chains share L and ε.
+    Deviations from Stan: the rule restarts at its final step size, without a new search, and chains share L and ε.
 
     Args:
         rule: any adaptation of the step size, such as `DualAveraging` with its lens.
@@ -114,14 +113,14 @@ class WindowedFactor(AbstractAdaptation):
         return kernel, WindowMemory(rule, moments, gradients, memory.windows + 1, used), states
 
     def _one(self, kernel, state) -> tuple[Array, Array | None]:
-        """Position and, where the estimator wants it, gradient of one chain."""
+        """Position and, if the estimator needs it, gradient of one chain."""
         return kernel.position(state), kernel.point(state).grad if self.estimate.gradients else None
 
     def _rows(self, kernel, states) -> tuple[Array, Array | None]:
         return jax.vmap(lambda state: self._one(kernel, state))(states)
 
     def _empty(self, kernel, rows: Array) -> Moments:
-        """No draws yet, about the mean of where chains stand."""
+        """Moments of no draws, about the mean of the chains' rows."""
         shape = self.where(kernel).covariance_shape()
         return Moments(jnp.asarray(0), jnp.mean(rows, 0), jnp.zeros(shape, rows.dtype))
 
@@ -131,5 +130,5 @@ def _is_moments(node: Any) -> bool:
 
 
 def _emptied(moments: Moments) -> Moments:
-    """No draws, about the mean that there was."""
+    """Moments of no draws, about the previous mean."""
     return Moments(jnp.zeros_like(moments.count), moments.mean, jnp.zeros_like(moments.squares))

@@ -41,8 +41,8 @@ def am(
             0.0005/(1 + t/5000) for L and 0.01 for μ. "as-written" starts at L = 0.1/√n I and keeps δ = 1, with the
             rate 0.001/(1 + t/4000) for both.
         factor: "dense" or "diagonal" (as the paper ran it on Neal's Gaussian).
-        target_acceptance: α* of δ's control, in (0, 1); unused if as written.
-        scale: initial L is scale · I; by default as the variant says.
+        target_acceptance: α*, the target of δ's control, in (0, 1); unused if "as-written".
+        scale: initial L is scale · I; the default depends on the variant.
         adapt_for_ever: whether adaptation continues while draws are kept; only "as-written", whose gains diminish.
 
     Raises:

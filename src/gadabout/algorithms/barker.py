@@ -17,7 +17,7 @@ def barker(
     step_size: float | None = None,
     step_size_rule: StepSizeRule = "multiplicative",
 ) -> Sampler:
-    """Barker's proposal: the gradient chooses the sign of each step, so that a step too large does no harm.
+    """Barker's proposal: the gradient chooses only the sign of each step, so that too large a step size does no harm.
 
     Args:
         target_acceptance: α*, in (0, 1).

@@ -1,4 +1,4 @@
-"""Samplers made of samplers: in a cycle, one at random, on a block of coordinates (lectures, "Composing kernels")."""
+"""Samplers made of samplers: all in a cycle, one at random, or one on a block (lectures, "Composing kernels")."""
 
 from collections.abc import Callable, Iterable, Sequence
 
@@ -17,12 +17,12 @@ from gadabout.sampler import AbstractForLayout, Sampler, for_layout
 
 @recipe
 def cycle(*samplers: Sampler, random_order: bool = False) -> Sampler:
-    """All the samplers, one after another in every iteration, each learning its own part.
+    """All the samplers, one after another in every iteration, each with its own adaptation.
 
     Args:
         samplers: recipes' results. Each keeps its adaptation; traces get the part's number after their name.
-        random_order: a new random order for every iteration. The parts then learn nothing and keep the θ that they
-            start with. An order that depends on where the chain stands is wrong, and cannot be given.
+        random_order: whether every iteration has a new random order. The parts then learn nothing and keep their
+            initial θ. An order that depends on the chain's state would be wrong, and cannot be given.
 
     Raises:
         ValueError: if there is no sampler.
@@ -36,14 +36,14 @@ def cycle(*samplers: Sampler, random_order: bool = False) -> Sampler:
 
 @recipe
 def mix(*samplers: Sampler, weights: ArrayLike | None = None) -> Sampler:
-    """One of the samplers in every iteration, chosen at random; they learn nothing and keep the θ they start with.
+    """One of the samplers in every iteration, chosen at random; they learn nothing and keep their initial θ.
 
     Args:
         samplers: recipes' results.
-        weights: probabilities up to a factor, positive; equal by default. They cannot depend on where the chain stands.
+        weights: probabilities up to a factor, positive; equal by default. They cannot depend on the chain's state.
 
     Raises:
-        ValueError: if there is no sampler, or the weights are not positive numbers, one for each.
+        ValueError: if there is no sampler, or the weights are not positive numbers, one for each sampler.
     """
     _check("mix", samplers)
     wanted = f"{len(samplers)} finite numbers above 0, one for each sampler"
@@ -56,17 +56,17 @@ def mix(*samplers: Sampler, weights: ArrayLike | None = None) -> Sampler:
 
 @recipe
 def block(sampler: Sampler, indices: Sequence[int] | Sequence[str], *, takes_discrete: bool = False) -> Sampler:
-    """A sampler on some coordinates, with the others held; for a `cycle` that moves them all.
+    """A sampler of some coordinates, with the others held fixed; meant for a `cycle` that moves them all.
 
     Args:
-        sampler: a recipe's result, which learns as it does alone.
-        indices: the variables, by name, such as ["mu", "tau"]; or which coordinates of the flat position, in which the
-            leaves of a position lie one after another.
+        sampler: a recipe's result; it adapts as it does alone.
+        indices: names of variables, such as ["mu", "tau"]; or indices into the flat position, in which the leaves of
+            a position are concatenated.
         takes_discrete: whether coordinates outside the block may be whole numbers. Those inside may if the sampler
             takes them.
 
     Raises:
-        ValueError: if the indices are not different names, or different whole numbers from 0 on.
+        ValueError: if the indices are not distinct names, or distinct whole numbers of at least 0.
     """
     _check("block", (sampler,))
     check_truth("takes_discrete", takes_discrete)
@@ -102,7 +102,7 @@ def _of(
     adaptation: AbstractAdaptation,
     discrete: bool | None = None,
 ) -> Sampler:
-    """A sampler made of samplers: the longest of their warm-ups, and exact where all of them are."""
+    """A sampler made of samplers, with the longest of their warm-ups; exact if all of them are."""
     return Sampler(
         name,
         kernel,
@@ -139,7 +139,7 @@ def _block(make_kernel, n, learned, *, indices):
 
 
 class _NamedBlock(AbstractForLayout):
-    """A block whose coordinates are those of some variables."""
+    """A block of the coordinates of variables given by name."""
 
     make_kernel: Callable
     names: tuple[str, ...] = eqx.field(static=True)

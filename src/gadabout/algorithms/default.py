@@ -1,4 +1,4 @@
-"""The plan that starts anywhere: ascent to the typical set, a Gaussian fitted quickly, a move chosen by a pilot run."""
+"""The default plan: ascent to the typical set, a quickly fitted Gaussian, and a move chosen by a pilot run."""
 
 import warnings
 from collections.abc import Callable
@@ -22,24 +22,25 @@ def default(
     coordinates: Literal["auto", "affine"] = "auto",
     target_acceptance: float = 0.8,
 ) -> Plan:
-    """Starts anywhere, learns in a few dozen iterations from all chains together, and chooses how to draw.
+    """Starts anywhere, learns from all chains together in a few dozen iterations, and chooses the move that draws.
 
-    It runs in NumPy on the host; the log density and its gradient, of all chains at once, are all that is compiled.
-    Every chain ascends its log density to the typical set. The ends of the paths give a first Gaussian, short windows
-    of split HMC better ones, until fits agree, for half of `num_warmup` iterations at the most. Where ascents end in
-    modes apart, a mixture that proposes from all of them is learned in place of it (`ensemble.mixture`). A pilot run
-    follows (`ensemble.pilot`); it looks for better coordinates where the Gaussian fits badly. Where it gives cause for
-    doubt, NUTS whose steps are halved where they must be learns for the other half, from that Gaussian, and makes the
-    draws. Else it is the move whose gradients are worth most draws: split HMC, or independence proposals with a move of
-    split HMC in every 32, or, where one of them is worth little, in every 8.
+    It runs in NumPy on the host; only the log density and its gradient, for all chains at once, are compiled. Every
+    chain ascends the log density to the typical set. The ends of the ascents give a first Gaussian. Short windows of
+    split HMC improve it until fits agree, for at most half of `num_warmup` iterations. If ascents end in separated
+    modes, a mixture that proposes from all of them is learned instead (`ensemble.mixture`). A pilot run follows
+    (`ensemble.pilot`); where the Gaussian fits badly, it searches for better coordinates. The draws are made by the
+    move whose gradients yield the most effective draws (`ensemble.choose`): split HMC; or independence proposals with
+    a move of split HMC in every 32, or in every 8 where a proposal is worth little; or, tried only where there is
+    doubt or the others are worth little, NUTS with steps halved where necessary, which first learns from that
+    Gaussian for the other half of `num_warmup`.
 
     Args:
-        factor: "dense" fits a covariance, "diagonal" standard deviations; "auto" the first up to 300 coordinates,
+        factor: "dense" fits a covariance, "diagonal" standard deviations; "auto" is "dense" up to 300 coordinates,
             and up to 2,000 where a gradient takes as many operations as the covariance has entries.
-        move: what makes the draws, if it is not to be chosen by the pilot run.
-        coordinates: "auto" unfolds what a Gaussian cannot follow, scales that depend on other coordinates as in a
-            funnel (`ensemble.unfolding`), where that pays; "affine" does not.
-        target_acceptance: that of a whole trajectory of split HMC, in (0, 1).
+        move: the move that makes the draws; "auto" lets the pilot run choose it.
+        coordinates: "auto" unfolds scales that depend on other coordinates, as in a funnel (`ensemble.unfolding`),
+            where that pays; "affine" never does.
+        target_acceptance: target acceptance probability of a whole trajectory of split HMC, in (0, 1).
 
     Raises:
         ValueError: if a setting is out of range.
@@ -67,7 +68,7 @@ def split_hmc(
     step_size: float | None = None,
     max_steps: int | None = None,
 ) -> Plan:
-    """Deprecated: `default(factor, move="split-hmc")`, which learns `step_size` and takes at most 32 steps."""
+    """Deprecated: use `default(factor, move="split-hmc")`, which learns `step_size` and takes at most 32 steps."""
     warnings.warn(
         'split_hmc() goes in version 0.3: use default(move="split-hmc"), which takes neither step_size nor max_steps',
         DeprecationWarning,
@@ -77,4 +78,4 @@ def split_hmc(
 
 
 PLANS: dict[str, Callable[..., Plan]] = {"default": default}
-"""The plans that choose for themselves, by the names that the command line knows them by, accepted as samplers are."""
+"""The plans, which choose their moves themselves, by command-line name; accepted wherever samplers are."""

@@ -1,6 +1,6 @@
 r"""Fisher-adaptive MALA (Titsias, *Optimal Preconditioning and Fisher Adaptive Langevin Sampling*, NeurIPS 2023).
 
-A Langevin proposal of covariance s A, with A the inverse Fisher information as far as it is learned:
+A Langevin proposal of covariance s A, with A the current estimate of the inverse Fisher information:
 
     Initialise R = I, σ².                                             _kernel, R = I/√λ (see InverseFisher)
     for t = 1, 2, 3, …
@@ -41,7 +41,7 @@ def fisher_mala(
 
     Args:
         target_acceptance: α*, in (0, 1).
-        step_size: initial σ, the root of the mean variance of a proposal's coordinates; √(0.5/n) by default.
+        step_size: initial σ, the square root of a proposal's mean variance over coordinates; √(0.5/n) by default.
         step_size_rate: ρ.
         damping: λ, the weight of the identity in the Fisher information.
         plain_iterations: iterations of plain MALA before R is learned; part of the warm-up.

@@ -27,28 +27,27 @@ def gad(
     objective: AbstractObjective | None = None,
     estimator: AbstractGradient | None = None,
 ) -> Sampler:
-    """Gradient-based adaptive MCMC with a proposal of one's own (Titsias & Dellaportas 2019, Algorithm 1).
+    """Gradient-based adaptive MCMC with the user's own proposal (Titsias & Dellaportas 2019, Algorithm 1).
 
     Args:
         proposal: the proposal with its initial θ: all its floating-point array leaves are learned.
-        target_acceptance: α*, the average acceptance rate that β is steered to, in (0, 1).
-        form: "paper" is the paper's Algorithm 1 to the letter (`SpeedMeasure` lists what differs): θ in units of x with
+        target_acceptance: α*, the average acceptance rate towards which β is adapted, in (0, 1).
+        form: "paper" is the paper's Algorithm 1 to the letter (`SpeedMeasure` lists differences): θ in units of x with
             a diagonal of at least 1e-3, β without a cap, gradients not clipped, rates constant. "hardened" learns θ in
-            units of its own, caps β at 100, clips gradients, shrinks θ where a chain stalls, and lets rates fade.
-        learning_rate: η of RMSprop; 4e-3, in the factor's own units, by default, and the paper's 1.5e-4 in its form.
+            units of its own, caps β at 100, clips gradients, shrinks θ where a chain stalls, and decreases the rates.
+        learning_rate: η of RMSprop; by default 4e-3 in the factor's own units, or 1.5e-4 if `form` is "paper".
         beta_rate: ρ_β.
-        gain: γ_k, by which both rates are multiplied in iteration k; (1 + k/2000)^−0.6 by default, and 1 in the paper's
-            form; None for 1 in both.
+        gain: γ_k, the factor of both rates in iteration k; by default (1 + k/2000)^−0.6, or 1 if `form` is "paper";
+            None means 1.
         adapt_for_ever: whether adaptation continues while draws are kept, which a diminishing `gain` allows.
         optimiser: an optax transformation in place of RMSprop; `learning_rate` is then unused.
-        objective: what is ascended, from `gadabout.adaptations`; `LogAcceptance()`, the paper's, by default. `LogRatio`
-            and `JumpDistance` know no β and no α*.
-        estimator: of its gradient: `Pathwise()`, the paper's, or, where a proposal cannot be reparametrised and has
-            `log_q` instead, `ScoreFunction()`.
+        objective: the objective that is ascended, from `gadabout.adaptations`; by default the paper's
+            `LogAcceptance()`. `LogRatio` and `JumpDistance` use neither β nor α*.
+        estimator: the estimator of its gradient; by default the paper's `Pathwise()`, or `ScoreFunction()` for a
+            proposal that cannot be reparametrised but has `log_q`.
 
     Raises:
-        TypeError: if `proposal` is neither an `AbstractReparametrised` nor has a `log_q`, or not what the estimator
-            needs.
+        TypeError: if `proposal` is no `AbstractReparametrised` and has no `log_q`, or does not fit the estimator.
         ValueError: if a setting is out of range.
     """
     estimator = _estimator(proposal, estimator)
@@ -69,7 +68,7 @@ def gad(
 
 
 def _estimator(proposal: Any, estimator: AbstractGradient | None) -> AbstractGradient:
-    """What is asked for, or what the proposal allows; raises TypeError where it does not."""
+    """The given estimator, or the default for the proposal; raises TypeError if the proposal does not fit."""
     pathwise = isinstance(proposal, AbstractReparametrised)
     scored = isinstance(proposal, AbstractProposal) and type(proposal).log_q is not AbstractProposal.log_q
     if not (pathwise or scored):

@@ -53,19 +53,19 @@ def gad_mala(
     """Gradient-based adaptive MALA, fast (gadMALAf) or exact (gadMALAe), with a dense, diagonal or low-rank factor.
 
     Args:
-        variant: "fast" holds ∇ log π(y) constant in L: one gradient evaluation and four O(n²) products an iteration
+        variant: "fast" holds ∇ log π(y) constant in L: one gradient evaluation and four O(n²) products per iteration
             while adapting, two products afterwards. "exact" adds one Hessian-vector product while adapting.
         factor: "dense" learns a Cholesky factor, "diagonal" standard deviations, "low-rank" standard deviations and
             correlations along five directions, with products linear in n (`LowRank`).
-        target_acceptance: α*, the average acceptance rate that β is steered to, in (0, 1).
-        form: "paper" is the paper's Algorithm 1 to the letter (`SpeedMeasure` lists what differs): θ in units of x with
+        target_acceptance: α*, the average acceptance rate towards which β is adapted, in (0, 1).
+        form: "paper" is the paper's Algorithm 1 to the letter (`SpeedMeasure` lists differences): θ in units of x with
             a diagonal of at least 1e-3, β without a cap, gradients not clipped, rates constant. "hardened" learns θ in
-            units of its own, caps β at 100, clips gradients, shrinks θ where a chain stalls, and lets rates fade.
-        learning_rate: η of RMSprop; 4e-3, in the factor's own units, by default, and the paper's 1.5e-4 in its form.
+            units of its own, caps β at 100, clips gradients, shrinks θ where a chain stalls, and decreases the rates.
+        learning_rate: η of RMSprop; by default 4e-3 in the factor's own units, or 1.5e-4 if `form` is "paper".
         beta_rate: ρ_β.
         scale: initial L is scale · I; 0.1/√n by default.
-        gain: γ_k, by which both rates are multiplied in iteration k; (1 + k/2000)^−0.6 by default, and 1 in the paper's
-            form; None for 1 in both.
+        gain: γ_k, the factor of both rates in iteration k; by default (1 + k/2000)^−0.6, or 1 if `form` is "paper";
+            None means 1.
         adapt_for_ever: whether adaptation continues while draws are kept, which a diminishing `gain` allows.
         optimiser: an optax transformation in place of RMSprop; `learning_rate` is then unused.
 

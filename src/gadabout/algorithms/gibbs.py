@@ -18,13 +18,13 @@ from gadabout.sampler import Sampler
 
 @recipe
 def gibbs(*conditionals: Callable[..., PyTree], random_order: bool = False) -> Sampler:
-    """Gibbs sampling: each block of the position is drawn from its law given the rest, by functions of yours.
+    """Gibbs sampling: functions of the user draw each block of the position from its law given the rest.
 
     Args:
         conditionals: functions (key, position), or (key, position, data) where `sample` is given data. Each returns the
             position with its block drawn anew or, where positions are dicts, a dict of the new entries alone.
             Positions may hold whole numbers.
-        random_order: a new random order of the blocks for every iteration; by default the order given.
+        random_order: whether the blocks have a new random order in every iteration; by default the order given.
 
     Raises:
         ValueError: if there is no conditional.

@@ -7,7 +7,7 @@ r"""Adaptive Metropolis of Haario, Saksman and Tamminen (2001), and with a globa
         μ_k = μ_{k-1} + γ_k (X_k − μ_{k-1})                                Haario.update
         Γ_k = Γ_{k-1} + γ_k [(X_k − μ_{k-1})(X_k − μ_{k-1})ᵀ − Γ_{k-1}]    Haario.update
 
-γ_k = 1/(k + 1) is the sample covariance of the source; the default forgets the start faster.
+γ_k = 1/(k + 1) gives the source's sample covariance; the default forgets the start faster.
 """
 
 import math
@@ -89,7 +89,7 @@ def haario_scaled(
 def _checked(gain: Gain | None) -> Gain:
     if gain is None:
         return PowerGain(1.0, 0.8, 20.0)
-    check_gains(gain_sequence(gain, largest_first=1))  # or the covariance is no covariance
+    check_gains(gain_sequence(gain, largest_first=1))  # a larger gain could make Γ indefinite
     return gain
 
 

@@ -30,18 +30,18 @@ def hmc(
     step_size_rule: StepSizeRule = "multiplicative",
     inverse_mass_matrix: ArrayLike | None = None,
 ) -> Sampler:
-    """Hamiltonian Monte Carlo; the step size follows the acceptance rate in warm-up and may be drawn around it.
+    """Hamiltonian Monte Carlo; the step size follows the acceptance rate in warm-up and may be jittered.
 
     Args:
-        num_steps: leapfrog steps of a trajectory, and gradient evaluations of an iteration.
+        num_steps: leapfrog steps per trajectory, and gradient evaluations per iteration.
         target_acceptance: α*, in (0, 1). The paper gives 0.651, its slides 0.67, its code 0.7.
         step_size: initial leapfrog step size h; 0.5/n by default.
         step_jitter: j in [0, 1): each trajectory's step size is uniform on h (1 ± j).
         steps_jitter: J from 0 to num_steps − 1: each trajectory's number of steps is uniform on num_steps ± J. Chains
             advance together, so that each waits for the longest trajectory among them.
         step_size_rule: "multiplicative" (the paper's), "proportional" (the lectures') or "dual-averaging" (Hoffman &
-            Gelman's, whose averaged step size is what the draws are made with).
-        inverse_mass_matrix: M⁻¹ = Σ, the posterior's covariance as far as it is known: shape (n, n), or (n,) if
+            Gelman's, whose averaged step size is used for the draws).
+        inverse_mass_matrix: M⁻¹ = Σ, an estimate of the posterior's covariance: shape (n, n), or (n,) if
             diagonal; the identity by default.
 
     Raises:

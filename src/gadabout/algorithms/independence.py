@@ -1,6 +1,6 @@
 r"""Independence Metropolis–Hastings (lectures, "Independence M-H").
 
-Propose y ~ q, whatever x.                                         Independent.move
+Propose y ~ q, independent of x.                                   Independent.move
 Accept with probability min{1, w(y)/w(x)}, w = π/q.                Metropolis.step
 """
 
@@ -22,19 +22,19 @@ def independence(
     scale: float = 1.0,
     degrees_of_freedom: float | None = None,
 ) -> Sampler:
-    """Independence Metropolis–Hastings from a given distribution, Gaussian or Student-t; it learns nothing.
+    """Independence Metropolis–Hastings from a given distribution, Gaussian or Student-t; no adaptation.
 
     `mixture_independence(1)` learns the mean and covariance of a Gaussian along the chain.
 
     Args:
-        distribution: such as `Gaussian(mean, factor)`, `StudentT(mean, factor, degrees_of_freedom)` or one of yours.
-            By default it is centred at zero with the scale matrix scale² I, or, with `warm_start`, at the mean that
-            was found, with scale² times the covariance.
-        scale: of the default.
-        degrees_of_freedom: of the default, a Student-t if given; a Gaussian otherwise.
+        distribution: q, such as `Gaussian(mean, factor)`, `StudentT(mean, factor, degrees_of_freedom)` or the user's
+            own. By default it is centred at zero with the scale matrix scale² I; with `warm_start`, at the learned
+            mean with scale² times the learned covariance.
+        scale: scale of the default distribution.
+        degrees_of_freedom: those of the default distribution, a Student-t if given; a Gaussian otherwise.
 
     Raises:
-        ValueError: if a setting is out of range, or the distribution has not as many coordinates as the position.
+        ValueError: if a setting is out of range, or distribution and position differ in their number of coordinates.
     """
     given = optional_distribution(distribution)
     scale_, degrees = positive("scale", scale), optional_positive("degrees_of_freedom", degrees_of_freedom)

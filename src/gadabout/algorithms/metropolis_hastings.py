@@ -26,16 +26,16 @@ def metropolis_hastings(
     *,
     takes_discrete: bool = False,
 ) -> Sampler:
-    """Metropolis–Hastings with a proposal of yours, symmetric or not; it learns nothing.
+    """Metropolis–Hastings with the user's proposal, symmetric or not; no adaptation.
 
     Args:
         proposal: a proposal such as `RandomWalk(factor)`, or a function sample(key, x) that draws y ~ q(·|x).
-        log_density: log q(y|x), a function (y, x), up to a constant; None says that q is symmetric. Both functions
-            see positions as you hold them.
+        log_density: log q(y|x), a function (y, x), up to a constant; None means that q is symmetric. Both functions
+            take positions in the user's form.
         takes_discrete: whether the proposal moves whole numbers to whole numbers, so that positions may hold them.
 
     Raises:
-        TypeError: if `proposal` is neither, or a density is given beside an `AbstractProposal`.
+        TypeError: if `proposal` is of another type, or `log_density` is given together with an `AbstractProposal`.
     """
     check_truth("takes_discrete", takes_discrete)
     if isinstance(proposal, AbstractProposal):

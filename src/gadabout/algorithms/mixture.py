@@ -36,17 +36,17 @@ def mixture_independence(
 ) -> Sampler:
     """Independence Metropolis–Hastings from a Gaussian mixture that online EM learns along the chains.
 
-    It jumps between modes that the chains have found, and finds none by itself: start chains in all of them. `scale`
-    should be within a few times a mode's own width, or chains stand still for long before they learn.
+    It jumps between modes that the chains have visited, but finds none by itself: start chains in all of them. `scale`
+    should be within a few times a mode's width; otherwise chains rarely move for long before the mixture is learned.
 
     Args:
         num_components: K.
-        scale: standard deviation of the components at the start.
-        means: of the components at the start, shape (K, n); by default they start at the chains' positions, as far
-            apart as these allow.
+        scale: initial standard deviation of the components.
+        means: initial means of the components, shape (K, n); by default the chains' positions, as far apart as these
+            allow.
         gain: γ, a function of k = 1, 2, …, at most 1, such as the default `PowerGain(1.0, 0.7, 100)`, (k + 100)^−0.7.
         regularisation: added to the diagonal of every covariance, in units of x².
-        adapt_for_ever: whether to go on learning while draws are kept, which the diminishing gains allow.
+        adapt_for_ever: whether adaptation continues, with its diminishing gains, while draws are kept.
 
     Raises:
         ValueError: if a setting is out of range.
@@ -73,17 +73,17 @@ def mixture_walk(
 ) -> Sampler:
     """Random walk Metropolis with a covariance for each mode, from a Gaussian mixture that online EM learns.
 
-    The component is drawn by its responsibility for the present state, and the acceptance ratio corrects for that.
+    Components are drawn by their responsibilities for the current state; the acceptance ratio corrects for that.
 
     Args:
         num_components: K.
         step_size: h, which multiplies the components' standard deviations; 2.38/√n by default.
-        scale: standard deviation of the components at the start.
-        means: of the components at the start, shape (K, n); by default they start at the chains' positions, as far
-            apart as these allow.
+        scale: initial standard deviation of the components.
+        means: initial means of the components, shape (K, n); by default the chains' positions, as far apart as these
+            allow.
         gain: γ, a function of k = 1, 2, …, at most 1, such as the default `PowerGain(1.0, 0.7, 100)`, (k + 100)^−0.7.
         regularisation: added to the diagonal of every covariance, in units of x².
-        adapt_for_ever: whether to go on learning while draws are kept, which the diminishing gains allow.
+        adapt_for_ever: whether adaptation continues, with its diminishing gains, while draws are kept.
 
     Raises:
         ValueError: if a setting is out of range.

@@ -26,7 +26,7 @@ Metric = Literal["diagonal", "dense", "auto", "unit"]
 
 
 DEEPEST = 30
-"""doublings whose steps a 32-bit integer counts"""
+"""largest number of doublings: a 32-bit integer counts the leapfrog steps"""
 
 
 @recipe
@@ -43,15 +43,14 @@ def nuts(
 
     Args:
         metric: "diagonal" learns the coordinates' scales and "dense" their covariance in Stan's windows, over 1,000
-            warm-up iterations by default; "auto" is "dense" up to 300 coordinates, and where a covariance
-            is known already; "unit" learns the step size alone,
-            over 500.
-        target_acceptance: the mean Metropolis probability along a trajectory that the step size is steered to.
-        max_depth: doublings at most, up to 30: a trajectory has at most 2^max_depth − 1 steps.
-        warmup_max_depth: the same in warm-up, if it is to differ.
+            warm-up iterations by default; "auto" is "dense" up to 300 coordinates, and where a covariance is known
+            already; "unit" learns the step size alone, over 500.
+        target_acceptance: the mean Metropolis probability along a trajectory to which the step size is adapted.
+        max_depth: largest number of doublings, up to 30: a trajectory has at most 2^max_depth − 1 steps.
+        warmup_max_depth: the same for warm-up; `max_depth` by default.
         step_size: initial ε; 0.1 n^(-1/4) by default.
-        with_gradients: whether the metric is fitted to the gradients at the draws as well (`GeometricMean`): where
-            scales differ from place to place, it has those at which most steps are made, not the largest.
+        with_gradients: whether the metric is also fitted to the gradients at the draws (`GeometricMean`). Where scales
+            vary over the space, it then has the scales at which most steps are made, not the largest.
 
     Raises:
         ValueError: if a setting is out of range.

@@ -8,14 +8,14 @@ once draws are made: V ← its mean over chains, for good             Preconditi
 
 Deviations from the source:
 
-- **V stands still after warm-up**, unless `freeze` is off. The source's V follows θ for ever, and not even ε → 0 makes
-  that harmless: V is then a function of θ, the stationary law is π(θ)/P(θ) in one dimension, and variances are off by
-  some |B|/N of themselves.
-- **Γ is dropped by default**, as the source's experiments do. With `drift` it is kept, while V moves, from one
-  Hessian-vector product; Γ holds no more than the share 1 − α of V that the last gradient has, so that the bias above
-  stays. Once V stands still Γ is zero, and dropping it is exact.
-- ḡ holds the prior's gradient too, divided by N. V starts at ḡ², not at 0, which would make the first moves ten times
-  as wide.
+- **V is fixed after warm-up**, unless `freeze` is off. The source's V follows θ for ever, which biases draws even as
+  ε → 0: V is then a function of θ, the stationary law is π(θ)/P(θ) in one dimension, and variances have a relative
+  error of about |B|/N.
+- **Γ is dropped by default**, as in the source's experiments. With `drift` it is kept while V changes, at the cost of
+  one Hessian-vector product. Γ covers only the last gradient's share 1 − α of V, so that the bias above remains. Once V
+  is fixed, Γ is zero and dropping it is exact.
+- ḡ includes the prior's gradient, divided by N. V starts at ḡ²; a start at 0 would make the first moves ten times as
+  wide.
 """
 
 import jax.numpy as jnp
@@ -41,11 +41,11 @@ def psgld(
     """Preconditioned SGLD: each coordinate's step size follows its gradients, as RMSprop's does.
 
     Args:
-        step_size: ε_t; coordinate i moves with variance ε_t / (λ + √V_i), V_i some mean squared gradient of one row.
+        step_size: ε_t; coordinate i moves with variance ε_t / (λ + √V_i), V_i a mean squared gradient per row.
         decay: α, the weight of the past in V.
         damping: λ, which bounds the steps of coordinates whose gradients vanish.
-        freeze: whether V stands still after warm-up, as the limit ε → 0 asks for.
-        drift: whether Γ is kept while V moves.
+        freeze: whether V is fixed after warm-up, as the limit ε → 0 requires.
+        drift: whether Γ is kept while V changes.
 
     Raises:
         ValueError: if a setting is out of range.

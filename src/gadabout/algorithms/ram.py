@@ -33,8 +33,8 @@ def ram(
 
     Args:
         target_acceptance: α*, in (0, 1).
-        gain: γ as a function of k = 1, 2, …, of which η = min(½, n γ); by default `PowerGain(1, 0.66, 1)`.
-        scale: S starts at scale · I, in the units of x; by default at 2.38/√n.
+        gain: γ as a function of k = 1, 2, …; η = min(½, n γ); by default `PowerGain(1, 0.66, 1)`.
+        scale: S starts at scale · I, in the units of x; 2.38/√n by default.
         adapt_for_ever: whether adaptation continues, with its diminishing gains, while draws are kept.
 
     Raises:

@@ -1,4 +1,4 @@
-"""What a recipe was called with, kept beside its result, so that a stored run can name its sampler in JSON."""
+"""Records of the calls that made samplers, so that a stored run can describe its sampler in JSON."""
 
 import functools
 import inspect
@@ -13,12 +13,12 @@ from gadabout.sampler import Sampler
 from gadabout.schedule import Plan
 
 RECORD = "_call"
-"""the attribute that a result has while nobody changed it: copies with other fields do not have it"""
+"""name of the attribute that holds a result's call; copies with changed fields do not have it"""
 _MADE: dict[str, Callable[..., Any]] = {}
 
 
 def recipe[**P, R](function: Callable[P, R]) -> Callable[P, R]:
-    """A recipe whose results know how they were made (`call_of`)."""
+    """Decorates a recipe: its results record the call that made them (see `call_of`)."""
     _MADE[function.__name__] = function
 
     @functools.wraps(function)
@@ -33,9 +33,9 @@ def recipe[**P, R](function: Callable[P, R]) -> Callable[P, R]:
 
 
 def call_of(sampler: Any) -> dict[str, Any] | None:
-    """The call that made a sampler, or a plan, as JSON has it; None where it cannot be said so (a function, an array).
+    """The call that made a sampler, or a plan, in JSON types; None if it has no such form (a function, an array).
 
-    `rebuilt` makes the same sampler of it.
+    `rebuilt` makes the same sampler from it.
     """
     try:
         return _plain(sampler)
@@ -44,9 +44,9 @@ def call_of(sampler: Any) -> dict[str, Any] | None:
 
 
 def rebuilt(call: Any) -> Any:
-    """The sampler, or plan, that `call_of` told of; raises ValueError for what no recipe of this version takes."""
+    """The sampler, or plan, from the result of `call_of`; raises ValueError if no recipe of this version accepts it."""
     if isinstance(call, dict):
-        import_module("gadabout.algorithms.tables")  # each recipe is known once it is imported
+        import_module("gadabout.algorithms.tables")  # importing a recipe registers it
         if call.get("recipe") not in _MADE:
             raise ValueError(f"no recipe is called {call.get('recipe')!r}")
         args, kwargs = [rebuilt(part) for part in call["args"]], call["kwargs"]

@@ -20,14 +20,14 @@ def reprojected(
     level: Level = extent,
     reset: Reset = go_home,
 ) -> Sampler:
-    """Any sampler, adaptive Metropolis by default, that begins anew when θ leaves a growing compact set.
+    """Any sampler, adaptive Metropolis by default, reset whenever θ leaves a growing compact set.
 
     Args:
         sampler: the sampler whose adaptation is wrapped; `haario()` by default.
-        bound: of the first compact set, {θ : level(θ) ≤ bound}.
+        bound: bound of the first compact set, {θ : level(θ) ≤ bound}.
         growth: the factor by which the bound grows at each reset, above 1.
-        level: from the kernel and the adaptation's memory to a scalar with compact level sets (see `Reprojection`).
-        reset: the map Π by which the chains and θ return, `go_home` or `stay_within(radius)` or your own.
+        level: maps the kernel and the adaptation's memory to a scalar with compact level sets (see `Reprojection`).
+        reset: the map Π that returns the chains and θ: `go_home`, `stay_within(radius)` or the user's own.
 
     Raises:
         ValueError: if a setting is out of range.

@@ -23,7 +23,7 @@ def rwm(
         target_acceptance: α*, in (0, 1).
         step_size: initial h, the proposal's standard deviation; √(0.5/n) by default.
         step_size_rule: "multiplicative" (the paper's, which moves h²), "proportional" (the lectures',
-            h ← h exp(κ (α − α*))) or "dual-averaging" (Hoffman & Gelman's, whose averaged h the draws are made with).
+            h ← h exp(κ (α − α*))) or "dual-averaging" (Hoffman & Gelman's, whose averaged h is used for the draws).
 
     Raises:
         ValueError: if a setting is out of range.

@@ -1,4 +1,4 @@
-"""What several recipes build alike: the leaves of a sampler, its first factor, its adaptation."""
+"""Parts that recipes share: checked settings of a sampler, its initial factor, its adaptation."""
 
 import math
 from collections.abc import Mapping
@@ -37,10 +37,10 @@ from gadabout.sampler import Learned, Sampler, known_factor
 
 Form = Literal["hardened", "paper"]
 LearnedKind = Literal["dense", "diagonal", "low-rank"]
-"""of the factor that Algorithm 1 learns"""
+"""kind of the factor that Algorithm 1 learns"""
 
 PAPER: dict[str, Any] = {"form": "paper"}
-"""Algorithm 1 as the paper ran it: L in units of x, no ceiling on β, nothing clipped, constant rates."""
+"""Algorithm 1 as the paper ran it: L in units of x, no ceiling on β, no clipping, constant rates."""
 
 
 class Fading:
@@ -50,7 +50,7 @@ class Fading:
 
     @property
     def gain(self) -> PowerGain:
-        """Made when it is asked for, in the precision of the moment: imports compute nothing."""
+        """The gain sequence in JAX's current float type, made on demand so that imports compute nothing."""
         return PowerGain(*self.powers)
 
     def __call__(self, k: Any) -> Any:
@@ -84,9 +84,9 @@ def optional_positive(argument: str, value: float | None) -> Float[Array, ""] | 
 
 
 def gain_sequence(gain: Any, largest_first: float = math.inf) -> Gain:
-    """The gain sequence of a recipe's argument `gain`, its numbers in the precision of the moment.
+    """The gain sequence of a recipe's argument `gain`, its numbers in JAX's current float type.
 
-    Raises TypeError for what is no function, ValueError where its first value is not in (0, `largest_first`].
+    Raises TypeError unless it is a function, ValueError unless its first value is in (0, `largest_first`].
     """
     check_function("gain", gain, "of k = 1, 2, …, such as gadabout.adaptations.PowerGain(1.0, 0.8, 20.0)")
     gain = FADING.gain if gain is FADING else gain
@@ -103,7 +103,7 @@ def gain_sequence(gain: Any, largest_first: float = math.inf) -> Gain:
 
 
 def fitting(tree: Any, n: int, argument: str) -> Any:
-    """The proposal or distribution, if all factors and distributions in it are of n coordinates; else ValueError."""
+    """The proposal or distribution; raises ValueError unless all factors and distributions in it have n coordinates."""
     sized = lambda node: isinstance(node, AbstractFactor | AbstractDistribution)
     for part in filter(sized, jax.tree.leaves(tree, is_leaf=sized)):
         if part.dim != n:
@@ -115,7 +115,7 @@ def fitting(tree: Any, n: int, argument: str) -> Any:
 
 
 def optional_distribution(distribution: Any) -> AbstractDistribution | None:
-    """The argument `distribution`, if it is one or None; raises TypeError."""
+    """The argument `distribution`; raises TypeError unless it is a distribution or None."""
     if not (distribution is None or isinstance(distribution, AbstractDistribution)):
         raise TypeError(
             "distribution must be one of the library's, such as gadabout.proposals.Gaussian(mean, factor), or one that "
@@ -125,7 +125,7 @@ def optional_distribution(distribution: Any) -> AbstractDistribution | None:
 
 
 def known_gaussian(n: int, learned: Learned | None) -> tuple[Float[Array, " n"], AbstractFactor]:
-    """Mean and factor of what is known of the target; 0 and I where nothing is."""
+    """Learned mean and factor of the target; 0 and I where there are none."""
     mean, factor = None if learned is None else learned.mean, known_factor(learned)
     return jnp.zeros(n) if mean is None else mean, Diagonal(jnp.ones(n)) if factor is None else factor
 
@@ -133,9 +133,9 @@ def known_gaussian(n: int, learned: Learned | None) -> tuple[Float[Array, " n"],
 def initial_factor(
     n: int, kind: LearnedKind, scale: Float[Array, ""] | None, learned: Learned | None
 ) -> AbstractFactor:
-    """L = scale · I, of the scale that the paper starts at, 0.1/√n, if it is None.
+    """The initial factor scale · I; `scale` is 0.1/√n by default, as in the paper.
 
-    Where the covariance of the target is known, scale · L of that covariance, of the scale 1/√n if it is None.
+    Where the covariance L Lᵀ of the target is known, it is scale · L, and `scale` is 1/√n by default.
     """
     known = known_factor(learned)
     if known is None:
@@ -148,7 +148,7 @@ def initial_factor(
 
 
 def scaled_start(n: int, step_size: Float[Array, ""] | None, learned: Learned | None) -> Scaled:
-    """h · I with h = `step_size`, by default √(0.5/n), the paper's; h · L where the covariance is known."""
+    """h · I, or h · L where the covariance is known; h = `step_size`, by default the paper's √(0.5/n)."""
     h = jnp.asarray(math.sqrt(0.5 / n), dtype=float) if step_size is None else step_size
     known = known_factor(learned)
     return Scaled(h, Diagonal(jnp.ones(n)) if known is None else known)
@@ -160,7 +160,7 @@ def proposal_scale(kernel: Any) -> Any:
 
 
 def for_ever(adaptation: AbstractAdaptation, adapt_for_ever: bool) -> AbstractAdaptation:
-    """The adaptation, which goes on while draws are kept if that is wanted and its steps diminish."""
+    """The adaptation, continued while draws are kept if `adapt_for_ever`; ValueError if its steps do not diminish."""
     return ForEver(adaptation) if check_truth("adapt_for_ever", adapt_for_ever) else adaptation
 
 
@@ -175,7 +175,7 @@ def speed_measure(
     gain: Gain | None,
     parts: Mapping[str, Any] = MappingProxyType({}),
 ) -> SpeedMeasure:
-    """Algorithm 1's adaptation with RMSprop or an optimiser in its place; `paper_rate` is the paper's η."""
+    """Algorithm 1's adaptation with the optimiser, RMSprop if it is None; `paper_rate` is the paper's η."""
     hardened = check_one_of("form", form, ("hardened", "paper")) == "hardened"
     off: dict[str, Any] = {} if hardened else {"gradient_clip": None, "patience": None}
     if optimiser is not None and not all(callable(getattr(optimiser, name, None)) for name in ("init", "update")):
@@ -196,6 +196,6 @@ def speed_measure(
 
 
 def unadjusted(name: str, kernel: Any, bias: str) -> Sampler:
-    """A sampler that never rejects, follows gradients of batches too, and keeps more than a point; `bias` says how."""
+    """A sampler that never rejects, takes batch gradients and keeps more than a point; `bias` describes its bias."""
     facts = {"exact": False, "takes_noisy_gradients": True, "state_is_point": False}
     return Sampler(name, kernel, NoAdaptation(), num_warmup=1_000, bias=bias, **facts)

@@ -5,9 +5,9 @@ for t = 1, 2, …
     v ← v + ε_t ĝ − α v + N(0, 2 (α − β̂) ε_t I)                     StochasticHamiltonian.move
     θ ← θ + v                                                       StochasticHamiltonian.move
 
-Friction takes out the energy that the gradient's noise puts in; without it (naive minibatch HMC) the energy grows for
-ever (their theorem 3.1). ε_t is the square of a leapfrog step, and v that step times the momentum. Momentum starts at
-zero and is never drawn anew.
+Friction removes the energy that the gradient's noise adds; without friction (naive minibatch HMC) the energy grows for
+ever (their theorem 3.1). ε_t is the square of a leapfrog step size, and v is that step size times the momentum. The
+momentum starts at zero and is never resampled.
 """
 
 from jax.tree_util import Partial
@@ -27,7 +27,7 @@ def sghmc(step_size: float | StepSizes, *, friction: float = 0.1, noise_estimate
     Args:
         step_size: ε_t, the variance of v.
         friction: α in (0, 1), the share of the momentum that a move loses.
-        noise_estimate: β̂ = ½ ε Var ĝ, what the gradient's own noise already adds; at least 0 and below α.
+        noise_estimate: β̂ = ½ ε Var ĝ, the gradient's own share of the noise; at least 0 and below α.
 
     Raises:
         ValueError: if a setting is out of range.

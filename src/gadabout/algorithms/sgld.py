@@ -4,8 +4,9 @@ for t = 1, 2, …
     ĝ = ∇log p(θ) + (N/|B|) Σ_B ∇log p(y_i | θ), B a random batch   EstimatedDensity, RowFeed
     θ ← θ + ½ ε_t ĝ + N(0, ε_t I)                                   LangevinDynamics.move
 
-The slides subtract the gradient of the log density and swap the conditions on ε_t; it is added here, and Σ ε_t = ∞,
-Σ ε_t² < ∞ are checked. The gradient's own noise, ¼ ε_t² Var ĝ per move, is of higher order than ε_t and left alone.
+The slides subtract the gradient of the log density and swap the conditions on ε_t. Here the gradient is added, and
+Σ ε_t = ∞, Σ ε_t² < ∞ are checked. The gradient's own noise, ¼ ε_t² Var ĝ per move, is of higher order than ε_t and not
+corrected.
 """
 
 from jax.tree_util import Partial

@@ -6,9 +6,9 @@ for t = 1, 2, …
     θ ← θ + v                                                       NoseHooverThermostat.move
     ξ ← ξ + vᵀv/n − ε_t, from ξ = a                                 NoseHooverThermostat.move
 
-The thermostat ξ replaces α in the drag only, and finds the friction at which v has the variance ε_t: what the
-gradient's noise adds is taken out without an estimate of it, as far as that noise is the same in all directions.
-Momentum starts at zero.
+The thermostat ξ replaces α in the drag only, and finds the friction at which v has the variance ε_t. It removes the
+energy that the gradient's noise adds, without an estimate of that noise, as far as the noise is isotropic. Momentum
+starts at zero.
 """
 
 from jax.tree_util import Partial
@@ -26,7 +26,7 @@ def sgnht(step_size: float | StepSizes, *, friction: float = 0.1) -> Sampler:
 
     Args:
         step_size: ε_t, the variance of v.
-        friction: a in (0, 1), where the friction ξ starts, and the scale of the noise that is added.
+        friction: a in (0, 1), the initial friction ξ and the scale of the added noise.
 
     Raises:
         ValueError: if a setting is out of range.

@@ -1,4 +1,4 @@
-"""The rules that steer a step size to an acceptance rate, by name."""
+"""The rules that adapt a step size to an acceptance rate, by name."""
 
 from collections.abc import Callable
 from typing import Any, Literal
@@ -15,10 +15,10 @@ _RULES = {"multiplicative": AcceptanceRate, "proportional": ProportionalControl,
 def step_size_control(
     rule: str, target_acceptance: float, where: Callable[[Any], Any], power: int = 1
 ) -> AbstractAdaptation:
-    """Control of the number that `where` finds in the kernel; ValueError for another rule or a rate out of range.
+    """The adaptation of the kernel's number at `where`; ValueError for an unknown rule or a rate out of range.
 
     "multiplicative" is the paper's rule, "proportional" the lectures', "dual-averaging" Hoffman and Gelman's. The first
-    two move that number to the `power`: 2 where the source moves a variance and the number is its root.
+    two update that number to the `power`: 2 where the source updates a variance and the number is its square root.
     """
     adaptation = _RULES[check_one_of("step_size_rule", rule, tuple(_RULES))]
     alpha = probability("target_acceptance", target_acceptance)

@@ -45,7 +45,7 @@ RECIPES: dict[str, Callable[..., Sampler]] = {
     "mixture-walk": mixture_walk,
     "nuts": nuts,
 }
-"""The recipes that need no object of the user's, by the names that the command line knows them by."""
+"""The recipes that need no object of the user's, by their names on the command line."""
 
 PYTHON_RECIPES: dict[str, Callable[..., Sampler]] = {
     "gad": gad,

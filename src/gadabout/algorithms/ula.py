@@ -3,7 +3,7 @@ r"""Unadjusted Langevin algorithm: MALA without its accept–reject step (scalab
 for t = 1, 2, …
     θ ← θ + ½ ε ∇log π(θ) + N(0, ε I)                              LangevinDynamics.move
 
-The stationary law is off by O(ε). Roberts & Tweedie 1996, section 1.4.1.
+The stationary law has an error of O(ε) (Roberts & Tweedie 1996, section 1.4.1).
 """
 
 from jax.tree_util import Partial

@@ -1,4 +1,4 @@
-"""The front door."""
+"""The public entry points: sampling, resuming, predictions, and conversion from and to BlackJAX."""
 
 from gadabout.api.blackjax import from_blackjax, to_blackjax
 from gadabout.api.predictive import posterior_predictive, predictive

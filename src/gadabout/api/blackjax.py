@@ -1,4 +1,4 @@
-"""BlackJAX both ways: its algorithms as samplers, and samplers as pairs of functions for its loops."""
+"""Conversion in both directions: BlackJAX's algorithms as samplers, and samplers as BlackJAX algorithms."""
 
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -35,16 +35,16 @@ if TYPE_CHECKING:
     from blackjax.base import SamplingAlgorithm
 
 STATISTICS = {"is_divergent": "diverging", "energy": "energy", "num_integration_steps": "n_steps"}
-"""what BlackJAX's infos call statistics, and ArviZ"""
+"""field of a BlackJAX info → name of the statistic, as in ArviZ"""
 COUNTS = ("n_steps", "gradient_evaluations")
-"""statistics of the default's moves that add up over a block"""
+"""statistics of the default's moves that are summed over a block; of all others the last value is taken"""
 
 
 class BlackJAX(AbstractKernel):
-    """The transition of one of BlackJAX's algorithms, whose state has a `position` and a `logdensity`.
+    """The transition of a BlackJAX algorithm. The algorithm's state must have a `position` and a `logdensity`.
 
     Args:
-        make: an algorithm from a log density of a flat position (n,).
+        make: function from the log density of a flat position (n,) to an algorithm.
     """
 
     make: Callable[[Callable], Any]
@@ -80,17 +80,17 @@ class BlackJAX(AbstractKernel):
 
 
 def from_blackjax(make: Callable[[Callable], Any]) -> Sampler:
-    """One of BlackJAX's algorithms as a sampler, with the settings that it is given; nothing is learned.
+    """A sampler that runs a BlackJAX algorithm with its given settings. It learns nothing.
 
     `from_blackjax(lambda f: blackjax.nuts(f, step_size=0.5, inverse_mass_matrix=jnp.ones(3)))`
 
     Args:
-        make: an algorithm from a log density of a flat position, shape (n,): one with `init` and `step`, whose state
-            has `position` and `logdensity`, and whose info has `acceptance_rate`.
+        make: function from the log density of a flat position, shape (n,), to an algorithm with `init` and `step`. The
+            algorithm's state has `position` and `logdensity`, its info has `acceptance_rate`.
 
     Raises:
-        ImportError: where BlackJAX is not installed.
-        TypeError: for what is no function, or returns no algorithm.
+        ImportError: if BlackJAX is not installed.
+        TypeError: if `make` is not a function, or does not return an algorithm.
     """
     needs("blackjax", "blackjax", "from_blackjax")
     kernel = BlackJAX(Partial(check_function("make", make, "of a log density")))
@@ -102,7 +102,7 @@ def _kernel(kernel, n, learned):
 
 
 class ChainState(NamedTuple):
-    """A chain in one of BlackJAX's loops: where it stands, log π there, and the sampler's own state."""
+    """The state of a chain in a BlackJAX loop: its position, log π there, and the sampler's own state."""
 
     position: PyTree
     logdensity: Any
@@ -117,26 +117,26 @@ def to_blackjax(
     warm_start: "xr.DataTree | None" = None,
     adapt: bool = False,
 ) -> "SamplingAlgorithm":
-    """A sampler's `(init, step)` for one chain, to be jitted, mapped over chains and scanned as BlackJAX's are.
+    """A sampler as a BlackJAX algorithm `(init, step)` for one chain, to be jitted, mapped over chains and scanned.
 
-    Of `default()` they are the move that its pilot run chose, with all that was learned: that of `warm_start`, or else
-    of a run from `position`. It is NumPy, and its functions are for a loop in Python: they cannot be compiled. A step
-    of independence proposals is a block of them.
+    For `default()` it is the move that the pilot run chose, with everything that was learned: in `warm_start`, or else
+    in a run from `position`. This move runs in NumPy. Its functions are for a Python loop and cannot be compiled. For
+    independence proposals, one step is a block of proposals.
 
     Args:
-        sampler: a recipe's result, or `default()`.
+        sampler: the result of a recipe, or `default()`.
         logdensity: log π of a position, or a `gadabout.Model`.
         position: an example of a position, a pytree of arrays.
-        warm_start: a result of `sample`, whose θ and fitted Gaussian the kernel begins with.
-        adapt: whether θ is learned on the way; draws are then not those of a Markov chain.
+        warm_start: a result of `sample`. The kernel begins with its θ and its fitted Gaussian.
+        adapt: whether θ is learned during the steps. The draws are then not those of a Markov chain.
 
     Returns:
-        `init(position)` and `step(key, state)`; a state has `position` and `logdensity`, an info is the dict of the
+        `init(position)` and `step(key, state)`. A state has `position` and `logdensity`. An info is the dict of the
         iteration's statistics by their ArviZ names.
 
     Raises:
-        ImportError: where BlackJAX is not installed.
-        TypeError, ValueError: for an argument that is not of its kind.
+        ImportError: if BlackJAX is not installed.
+        TypeError, ValueError: if an argument has the wrong type or value.
     """
     needs("blackjax", "blackjax", "to_blackjax")
     if not isinstance(sampler, Sampler) and not (isinstance(sampler, Plan) and sampler.on_host):
@@ -176,11 +176,11 @@ def _algorithm(init: Callable, step: Callable) -> "SamplingAlgorithm":
 def _chosen(
     plan: Plan, model: AbstractModel, position: PyTree, warm_start: "xr.DataTree | None"
 ) -> "SamplingAlgorithm":
-    """The move that a run of the default chose, with what it learned, for one chain in a loop of Python's."""
+    """The BlackJAX algorithm of the move that a run of `default()` chose, with what that run learned."""
     layout = model.layout
     assert layout is not None
     tree = sample(model, position, sampler=plan, progress=False) if warm_start is None else warm_start
-    flat_draws(tree, layout)  # raises where the variables are not the model's
+    flat_draws(tree, layout)  # raises if the variables are not those of the model
     choice = tree.attrs.get("choice")
     if not isinstance(choice, Mapping) or "move" not in choice:
         raise ValueError(f"warm_start must be a result of default(), got one of {tree.attrs.get('sampler')!r}")

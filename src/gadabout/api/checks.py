@@ -1,4 +1,4 @@
-"""Arguments of the front door that more than their own value decides: samplers, data, what to record."""
+"""Checks of arguments that need more than their own value: samplers, models, data, names of records, devices."""
 
 from collections.abc import Callable, Collection, Sequence
 from functools import cache
@@ -21,9 +21,9 @@ from gadabout.schedule import Plan, plan_of
 
 
 def checked_plan(sampler: Any) -> Plan:
-    """The plan of a sampler, with its settings in the float type that JAX is set to now.
+    """The plan of a sampler, with its settings in JAX's current float type.
 
-    Raises TypeError for what is neither a sampler nor a plan.
+    Raises TypeError if `sampler` is neither a sampler nor a plan.
     """
     if not isinstance(sampler, Sampler | Plan):
         name = getattr(sampler, "__name__", "")
@@ -36,7 +36,7 @@ def checked_plan(sampler: Any) -> Plan:
 
 
 def checked_model(model: Any, data: PyTree, dims: Any, coords: Any) -> AbstractModel:
-    """The model, made of a log density and its data where it is one; raises TypeError where data come twice."""
+    """The model, made of a log density and its data if it is not one; raises TypeError if data are given twice."""
     if isinstance(model, AbstractModel):
         for name, value in (("data", data), ("dims", dims), ("coords", coords)):
             if value is not None:
@@ -53,7 +53,7 @@ def checked_model(model: Any, data: PyTree, dims: Any, coords: Any) -> AbstractM
 
 
 def checked_data(data: PyTree) -> PyTree:
-    """The data as JAX arrays; raises ValueError where a leaf holds NaN, TypeError where one is not made of numbers."""
+    """The data as JAX arrays. Raises ValueError if a leaf holds NaN, TypeError if a leaf is not made of numbers."""
     arrays = named.checked_data(data)
     for path, leaf in jax.tree_util.tree_leaves_with_path(arrays):
         values, name = np.asarray(leaf), f"data{jax.tree_util.keystr(path)}"
@@ -63,13 +63,13 @@ def checked_data(data: PyTree) -> PyTree:
 
 
 def selection(record: Collection[str] | None, offered: Callable[[], Collection[str]]) -> Callable[[str, bool], bool]:
-    """Whether to keep a record, by its name and whether it is of warm-up; None keeps all.
+    """A predicate (name, warmup) that says whether to keep a record; if `record` is None it keeps all.
 
-    Positions go by the names "posterior" and "warmup_posterior". `offered` traces the log density, so that it is asked
-    only once a start was found, where what is wrong with the density is told.
+    Positions have the names "posterior" and "warmup_posterior". `offered` returns all other names. It traces the log
+    density and is therefore called only after a start was found, so that errors in the density are reported first.
 
-    Raises TypeError for what is no collection of strings, ValueError for an empty one; what is returned raises
-    ValueError, the first time it is asked, for a name that is not offered.
+    Raises TypeError if `record` is not a collection of strings, ValueError if it is empty. The predicate raises
+    ValueError at its first call if `record` has a name that is not offered.
     """
     if isinstance(record, str):
         raise TypeError(f"record must be a collection of names, got the string {record!r}; write record=[{record!r}]")
@@ -86,7 +86,7 @@ def selection(record: Collection[str] | None, offered: Callable[[], Collection[s
     @cache
     def chosen() -> Collection[str]:
         names = positions = {"posterior", "warmup_posterior"}
-        if not positions.issuperset(record):  # to trace all samplers of a plan takes a while
+        if not positions.issuperset(record):  # tracing all samplers of a plan is slow
             names = positions.union(offered()) - {POSITION}
         for name in record:
             if name not in names:
@@ -98,9 +98,9 @@ def selection(record: Collection[str] | None, offered: Callable[[], Collection[s
 
 
 def laid_over(devices: int | Sequence[Any] | None, chain_block: int | None, num_chains: int) -> Mesh | None:
-    """The mesh of devices over which chains are laid; None for JAX's own.
+    """The mesh of devices over which chains are divided; None for JAX's default device.
 
-    Raises ValueError where there are not so many devices, or chains do not divide among them and into blocks.
+    Raises ValueError if there are too few devices, or if chains do not divide evenly among them and into blocks.
     """
     devices = None if devices is None else check_devices(devices)
     taking_part = {jax.process_index()} if devices is None else {device.process_index for device in devices}

@@ -1,4 +1,4 @@
-"""From a result back to flat, unconstrained positions."""
+"""Flat, unconstrained positions and their layout, from a result."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -16,9 +16,9 @@ FREE = "unconstrained_posterior"
 
 
 def layout_from(tree: Any, model: AbstractModel, argument: str = "warm_start") -> Layout:
-    """The layout of a result's positions: a dict of its variables, or the bare array where `x` is the only one.
+    """The layout of a result's positions: a dict of its variables, or the bare array if `x` is the only variable.
 
-    Raises TypeError for what is no result of `sample`.
+    Raises TypeError if `tree` is not a result of `sample`.
     """
     check_result(tree, argument)
     variables = {str(name): values for name, values in tree["posterior"].data_vars.items()}
@@ -27,9 +27,9 @@ def layout_from(tree: Any, model: AbstractModel, argument: str = "warm_start") -
 
 
 def flat_draws(tree: Any, layout: Layout, argument: str = "warm_start") -> np.ndarray:
-    """All draws as flat positions, (chain, draw, n).
+    """All draws of a result as flat positions, shape (chain, draw, n).
 
-    Raises TypeError for what is no result of `sample`, ValueError where its variables are not the model's.
+    Raises TypeError if `tree` is not a result of `sample`, ValueError if its variables are not those of the model.
     """
     check_result(tree, argument)
     if FREE in tree.children:
@@ -44,7 +44,7 @@ def flat_draws(tree: Any, layout: Layout, argument: str = "warm_start") -> np.nd
 
 
 def check_result(tree: Any, argument: str) -> None:
-    """Raises TypeError for what is no result of `sample` with draws."""
+    """Raises TypeError if `tree` is not a result of `sample` with draws."""
     import xarray as xr
 
     if not isinstance(tree, xr.DataTree) or not {"posterior", "learned"} <= set(tree.children):

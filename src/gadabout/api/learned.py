@@ -1,4 +1,4 @@
-"""What a run has learned, θ, labelled by the variables that its numbers belong to."""
+"""θ, the parameters that a run learned, labelled by the variables to which its axes belong."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
@@ -15,16 +15,16 @@ if TYPE_CHECKING:
     import xarray as xr
 
 AXES = ("coordinate", "other_coordinate")
-"""the dimensions of what has a row, or a row and a column, for each coordinate"""
+"""names of the axes of a learned array that count coordinates: of the first such axis, and of the second"""
 COUNTING = {"mean": (0,), "factor": (0, 1), "tails": (1,), "component_means": (1,), "component_factors": (1, 2)}
-"""the axes that count coordinates, of what the default learns"""
+"""name of an array that the default learns → its axes that count coordinates"""
 
 
 def learned_by_name(engine: Engine, model: AbstractModel) -> "xr.Dataset":
-    """θ by its path in the kernel, with a leading chain axis where each chain learned its own.
+    """θ by its path in the kernel, with a leading chain axis if each chain learned its own.
 
-    Axes that count the coordinates of the flat, unconstrained position are called `coordinate` (and `other_coordinate`
-    for a second one), and labelled by variable, such as `mu`, `eta[Deerfield]`; all others are numbered.
+    Axes that count coordinates of the flat, unconstrained position are called `coordinate`, or `other_coordinate` for a
+    second one. They are labelled by variable, such as `mu` or `eta[Deerfield]`. All other axes are numbered.
     """
     import xarray as xr
 
@@ -51,7 +51,7 @@ def learned_by_name(engine: Engine, model: AbstractModel) -> "xr.Dataset":
 
 
 def _of_arrays(theta: Mapping[str, np.ndarray], names: list[str]) -> "xr.Dataset":
-    """What the default learned, by name: an axis that counts coordinates has their names."""
+    """The arrays that the default learned, by name; axes that count coordinates are labelled with `names`."""
     import xarray as xr
 
     variables = {}
@@ -65,7 +65,7 @@ def _of_arrays(theta: Mapping[str, np.ndarray], names: list[str]) -> "xr.Dataset
 
 
 def coordinate_names(model: AbstractModel) -> list[str]:
-    """The names of the coordinates of the flat position, by the model's dims and coords where shapes allow it."""
+    """The names of the flat position's coordinates, from the model's dims and coords where the shapes match."""
     import arviz_base
 
     layout = model.layout
@@ -84,7 +84,7 @@ def coordinate_names(model: AbstractModel) -> list[str]:
 
 
 def _shapes(sampler: Sampler, n: int) -> dict[str, tuple[int, ...]]:
-    """The shapes of what a sampler learns of n coordinates; nothing where it cannot be made for so many."""
+    """The shapes of a sampler's θ for n coordinates, by name; empty if no kernel can be made for n."""
     try:
         theta = eqx.filter_eval_shape(lambda: theta_by_name(sampler.make_kernel(n, None)))
     except Exception:

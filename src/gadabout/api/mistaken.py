@@ -1,4 +1,4 @@
-"""What people of other libraries pass: each is refused with what to write in its place."""
+"""Arguments in the style of other libraries: each is refused with a message that says what to write instead."""
 
 import functools
 import inspect
@@ -20,13 +20,13 @@ WORDS = {
     "transforms": "gadabout.Model(logdensity, transforms=...)", "start": "gadabout.Model(logdensity, start=...)",
     "target_accept": "sampler=gadabout.default(target_acceptance=...)",
 }  # fmt: skip
-"""arguments of other libraries, or of ours elsewhere, and what `sample` has in their place"""
+"""argument name in other libraries, or elsewhere in this one → the equivalent for `sample`"""
 LIBRARIES = {"pymc": "pymc", "cmdstanpy": "stan", "bridgestan": "stan", "stan": "stan"}
-"""packages whose objects are models, and the function of `gadabout.models` that takes them"""
+"""package whose objects are models → function of `gadabout.models` that takes them"""
 
 
 def words_of_others[**P, R](function: Callable[P, R]) -> Callable[P, R]:
-    """The function, which refuses arguments by other libraries' names with its own word for them."""
+    """The function, wrapped to refuse unknown keywords; for those in `WORDS` the error names the right argument."""
     own = inspect.signature(function).parameters
 
     @functools.wraps(function)
@@ -42,7 +42,7 @@ def words_of_others[**P, R](function: Callable[P, R]) -> Callable[P, R]:
 
 
 def refuse_foreign(model: Any) -> None:
-    """Raises TypeError for a class, and for models of other libraries, with the function that takes them."""
+    """Raises TypeError for a class and for a model of another library; the message says what to pass."""
     if isinstance(model, type):
         raise TypeError(
             f"logdensity must be a function of a position, or a gadabout.Model, got the class {model.__name__}; pass a "
@@ -63,7 +63,7 @@ def refuse_foreign(model: Any) -> None:
 
 
 def draws_by_numpyro(function: Any) -> bool:
-    """Whether a function of Python calls `numpyro.sample`, by the names in its code."""
+    """Whether a Python function calls `numpyro.sample`, judged by the names in its code."""
     function = inspect.unwrap(function.func if isinstance(function, functools.partial) else function)
     code, values = getattr(function, "__code__", None), getattr(function, "__globals__", {})
     if code is None:
@@ -72,15 +72,15 @@ def draws_by_numpyro(function: Any) -> bool:
     used = [closed.get(name, values.get(name)) for name in (*code.co_names, *code.co_freevars)]
     module = any(isinstance(value, ModuleType) and value.__name__ == "numpyro" for value in used)
     itself = any(getattr(value, "__module__", "") == "numpyro.primitives" for value in used if callable(value))
-    module = module or "numpyro" in code.co_names  # imported within the function
+    module = module or "numpyro" in code.co_names  # imported inside the function
     return (module and "sample" in code.co_names) or itself
 
 
 def check_data_is_taken(log_density: Callable, data: Any) -> None:
-    """Raises TypeError where a log density takes data and there are none, or there are and it takes none."""
+    """Raises TypeError if a log density takes data and `data` is None, or takes none and `data` is given."""
     try:
         signature = inspect.signature(log_density)
-    except (TypeError, ValueError):  # as of some functions that are not written in Python
+    except (TypeError, ValueError):  # some functions that are not written in Python have no signature
         return
     if data is None and not _takes(signature, 1) and _takes(signature, 2):
         raise TypeError(
@@ -107,7 +107,7 @@ def _words(signature: inspect.Signature) -> str:
 
 
 def refuse_list(argument: str, position: Any) -> None:
-    """Raises TypeError for a list of numbers, each of which would be a variable of its own, in dicts as well."""
+    """Raises TypeError for a list of numbers, also inside dicts: each number would become a variable of its own."""
     if isinstance(position, dict):
         for name, each in position.items():
             refuse_list(f"{argument}[{name!r}]", each)
@@ -119,7 +119,7 @@ def refuse_list(argument: str, position: Any) -> None:
 
 
 def refuse_table(data: Any) -> None:
-    """Raises TypeError for a data frame: its columns are the arrays that a log density can take."""
+    """Raises TypeError for a data frame; a log density can take its columns as arrays."""
     if not isinstance(data, np.ndarray | jax.Array) and hasattr(data, "columns") and hasattr(data, "to_numpy"):
         raise TypeError(
             f"data is a {type(data).__name__}; pass its columns as arrays by name, "
@@ -128,7 +128,7 @@ def refuse_table(data: Any) -> None:
 
 
 def refuse_place(out: os.PathLike | str) -> None:
-    """Raises ValueError for a path that no store can be at, OSError for a folder in which nothing can be made."""
+    """Raises ValueError if `out` cannot be the path of a store, OSError if its folder is not writable."""
     if "\0" in os.fspath(out):
         raise ValueError(f"out: {shown(out)} holds the letter NUL, which no path may; choose another name")
     parent = os.path.dirname(os.path.abspath(out))

@@ -1,4 +1,4 @@
-"""The default as a kernel of NumPyro's `MCMC`; users know it as `gadabout.models.NumPyroKernel`."""
+"""The default as a kernel of NumPyro's `MCMC`, for users: `gadabout.models.NumPyroKernel`."""
 
 import hashlib
 from collections.abc import Callable
@@ -23,20 +23,20 @@ from gadabout.checks import check_function, check_whole
 from gadabout.models.from_numpyro import NumPyroModel
 
 TOGETHER = 16
-"""chains of the default, which learn from one another"""
+"""smallest number of chains in a run of the default; they learn jointly"""
 
 
 class NumPyroState(NamedTuple):
-    """What `MCMC` carries; with `chain_method="vectorized"` every leaf has a leading axis of chains.
+    """The state that `MCMC` carries; with `chain_method="vectorized"` every leaf has a leading axis of chains.
 
     Args:
-        i: iterations that are kept, from −`num_warmup` on.
+        i: the number of kept iterations, negative during warm-up: it starts at −`num_warmup`.
         z: unconstrained values by site.
-        potential_energy: −log π of them.
-        diverging, accept_prob, num_steps: of the iteration that led there.
-        made: those five of all iterations, by name, with an axis of iterations.
+        potential_energy: −log π of `z`.
+        diverging, accept_prob, num_steps: statistics of the iteration that ended at `z`.
+        made: these five fields for all iterations, by name, with an axis of iterations.
         rng_key: the key of `MCMC.run`.
-        data: two sums over the model's arguments that draws were made for, by which others are known.
+        data: two checksums of the model arguments that the draws were made for; they reveal other arguments.
     """
 
     i: Array
@@ -53,23 +53,23 @@ class NumPyroState(NamedTuple):
 class NumPyroKernel(MCMCKernel):
     """The default sampler as a kernel: `MCMC(NumPyroKernel(model), num_warmup=1_000, num_samples=1_000).run(key, ...)`.
 
-    `init` makes all draws by `gadabout.sample`, and `sample` returns one after another. The default learns from 16
-    chains together: where `MCMC` has fewer, each of its chains is several of the default's, one after another. All
-    chains are one run with `chain_method="vectorized"`; each is a run of its own with "sequential". "parallel" is
-    refused on several devices. Iterations of warm-up stay at the first draw, since `init` has learned by then.
+    `init` makes all draws with `gadabout.sample`, and `sample` returns them one after another. The default learns from
+    16 chains jointly. If `MCMC` has fewer, each of its chains consists of several chains of the default, one after
+    another. With `chain_method="vectorized"` all chains are one run; with "sequential" each is a run of its own.
+    "parallel" is refused on several devices. Warm-up iterations stay at the first draw: `init` has already learned.
 
     `extra_fields` of `MCMC.run` may name the fields of `NumPyroState`, such as `potential_energy`, `accept_prob` and
     `num_steps`. The attribute `tree` is the result of the last run of `gadabout.sample`, with its findings.
 
     Args:
         model: a function with `numpyro.sample` sites; `MCMC.run` takes its arguments.
-        num_draws: draws made for each chain: `num_samples` of `MCMC` at least. A run that goes on from `last_state`
-            goes on in them.
+        num_draws: draws made for each chain, at least `num_samples` of `MCMC`. A run that continues from `last_state`
+            continues within these draws.
 
     Raises:
-        TypeError, ValueError: in `MCMC.run`, as `gadabout.models.numpyro` and `gadabout.sample` do.
-        RuntimeError, ValueError: in `MCMC.run`, by JAX, where it asks for more than `num_draws`, or goes on with other
-            arguments of the model than draws were made for.
+        TypeError, ValueError: in `MCMC.run`, as in `gadabout.models.numpyro` and `gadabout.sample`.
+        RuntimeError, ValueError: in `MCMC.run`, from JAX, if it needs more than `num_draws` draws, or continues with
+            other model arguments than the draws were made for.
     """
 
     def __init__(self, model: Callable[..., Any], *, num_draws: int = 4_000):
@@ -77,7 +77,7 @@ class NumPyroKernel(MCMCKernel):
         self.num_draws = check_whole("num_draws", num_draws)
         self.tree: Any = None
         self._sums = False
-        self._sample_fn = self.sample  # its absence would have MCMC call `init` where a run goes on
+        self._sample_fn = self.sample  # without it, MCMC would call `init` to continue a run
 
     @property
     def sample_field(self):
@@ -135,9 +135,9 @@ class NumPyroKernel(MCMCKernel):
 
 
 def _digested(args: tuple, kwargs: dict[str, Any] | None) -> Array:
-    """Two sums over all bits of a model's arguments, which differ for other arguments but by a chance of 2⁻⁶⁴.
+    """Two checksums of all bits of a model's arguments. They differ for other arguments, except with probability 2⁻⁶⁴.
 
-    What is no array counts by its `repr`. The same whether arguments are known or traced.
+    Arguments that are neither arrays nor numbers enter by their `repr`. Traced arguments give the same checksums.
     """
     leaves = jax.tree.leaves((args, kwargs or {}))
     traced = any(isinstance(leaf, Tracer) for leaf in leaves)
@@ -148,7 +148,7 @@ def _digested(args: tuple, kwargs: dict[str, Any] | None) -> Array:
 
 
 def _words(leaf: Any) -> Array:
-    """The shape and the bits of a leaf as 32-bit words."""
+    """The shape and bits of an array or a number as 32-bit words; for any other leaf the SHA-256 of its `repr`."""
     if not isinstance(leaf, jax.Array | np.ndarray | np.generic | int | float):
         return jnp.asarray(np.frombuffer(hashlib.sha256(repr(leaf).encode()).digest(), np.uint32))
     x = jnp.asarray(leaf)
@@ -158,14 +158,14 @@ def _words(leaf: Any) -> Array:
 
 
 def _mixed(h: Array) -> Array:
-    """The last steps of MurmurHash3, a bijection of 32-bit words in which each bit changes all others."""
+    """The last steps of MurmurHash3: a bijection of 32-bit words in which each input bit affects all output bits."""
     for factor in (0x85EBCA6B, 0xC2B2AE35):
         h = (h ^ (h >> 16)) * jnp.uint32(factor)
     return h ^ (h >> 16)
 
 
 def _constrained(starts: dict[str, Array], model: NumPyroModel, several: int) -> dict[str, Array]:
-    """Starts by site, for `several` chains each, of unconstrained ones with an axis of chains."""
+    """Constrained starts by site, each repeated `several` times, from unconstrained ones with an axis of chains."""
     assert model.layout is not None
     if not isinstance(starts, dict) or set(starts) != set(model.layout.names):
         raise ValueError(f"init_params must be a dict of unconstrained values of the sites {model.layout.names}")
@@ -174,7 +174,7 @@ def _constrained(starts: dict[str, Array], model: NumPyroModel, several: int) ->
 
 
 def _fields(tree: Any, model: NumPyroModel) -> dict[str, PyTree]:
-    """The fields of a state, arrays (chain, draw, ...), from a result."""
+    """The fields of `NumPyroState.made`, arrays (chain, draw, ...), from a result."""
     assert model.layout is not None
     free, stats = tree[FREE], tree["sample_stats"]
     names = zip(model.layout.names, model.layout.free_names, strict=True)
@@ -188,5 +188,5 @@ def _fields(tree: Any, model: NumPyroModel) -> dict[str, PyTree]:
 
 
 def _dealt(chains: int, values: Any) -> Array:
-    """Arrays (chain, draw, ...) of more chains, of which each chain gets as many, one after another."""
+    """Arrays (chain, draw, ...) regrouped into fewer chains, each made of several given ones, one after another."""
     return jnp.reshape(jnp.asarray(values), (chains, -1, *values.shape[2:]))

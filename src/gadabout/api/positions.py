@@ -1,4 +1,4 @@
-"""Where chains start, as users say it: one position, a function of a key, or one position for each chain."""
+"""Starting positions as users give them: one position, a function of a key, or one position for each chain."""
 
 from collections.abc import Callable
 from functools import partial
@@ -20,15 +20,15 @@ from gadabout.model import AbstractModel
 from gadabout.starts import Starts
 
 TRIES = 100
-"""how often a start that is drawn is drawn anew until it is finite"""
+"""largest number of times that a random start is drawn until it is finite"""
 
 
 def starts_of(init: Any, init_per_chain: PyTree, model: AbstractModel, num_chains: int, discrete: bool) -> Starts:
-    """Where chains start, from the two arguments of `sample`; the model's own start if neither is given.
+    """The starts of chains, from the two arguments of `sample`; the model's own start if neither is given.
 
     Raises:
-        TypeError: for a leaf that is not made of numbers that the sampler can move, or both arguments together.
-        ValueError: where there is nothing in it, or not one position for each chain.
+        TypeError: if a leaf is not made of numbers that the sampler can move, or both arguments are given.
+        ValueError: if a position is empty, or `init_per_chain` does not hold one position for each chain.
     """
     if init is not None and init_per_chain is not None:
         raise TypeError("init_per_chain: pass init, or init_per_chain with one position for each chain, not both")
@@ -59,7 +59,7 @@ def starts_of(init: Any, init_per_chain: PyTree, model: AbstractModel, num_chain
         layout = _checked(_drawn_shapes(model.start), "init", model, discrete)
         return _drawn_starts(DrawnFrom(model.start, layout), layout)
     if _draws(init):
-        init = init if jax.tree_util.all_leaves([init]) else partial(init)  # no pytree, which may hold arrays
+        init = init if jax.tree_util.all_leaves([init]) else partial(init)  # not a pytree, which may hold arrays
         check_call("init", "of a key", init, jax.random.key(0))
         layout = _layout(_drawn_shapes(init), "init", model, discrete)
         return _drawn_starts(DrawnFrom(init, layout, _giver(model)), layout)
@@ -75,14 +75,14 @@ def starts_of(init: Any, init_per_chain: PyTree, model: AbstractModel, num_chain
 
 
 def _draws(init: Any) -> bool:
-    """Whether it is a function of a key; a module that can be called, a pytree with arrays in it, is a position."""
+    """Whether `init` is a function of a key. A callable module, a pytree that holds arrays, is a position instead."""
     if not callable(init) or isinstance(init, Partial) or hasattr(init, "__func__"):
         return callable(init)
     return not any(isinstance(leaf, np.ndarray | jax.Array) for leaf in jax.tree.leaves(init))
 
 
 def _drawn_starts(draw: "DrawnFrom", layout: Layout) -> Starts:
-    """Starts that a function of a key draws; by NumPy where it can (`rows` of the function)."""
+    """Starts drawn by a function of a key, in NumPy if the function has a method `rows`."""
 
     def rows(rng: np.random.Generator, chains: int) -> np.ndarray:
         by_numpy = getattr(draw.init, "rows", None)
@@ -99,13 +99,13 @@ def _drawn_shapes(draw: Callable) -> PyTree:
 
 
 def _layout(position: PyTree, argument: str, model: AbstractModel, discrete: bool) -> Layout:
-    """The layout of what a model makes of a user's position, given by its arrays or their shapes."""
+    """The layout of the position that a model makes of a user's position, given as arrays or as their shapes."""
     like = position if _giver(model) is None else shapes_of(model.given, position)
     return _checked(like, argument, model, discrete)
 
 
 def _check_constraints(position: PyTree, argument: str, layout: Layout) -> None:
-    """Raises ValueError where a position violates a constraint of the model's."""
+    """Raises ValueError if a position violates a constraint of the model."""
     for name, leaf in zip(layout.names, layout.leaves(position), strict=True):
         transform = layout.transforms.get(name)
         if transform is not None and not bool(jnp.all(transform.codomain(jnp.asarray(leaf, float)))):
@@ -117,17 +117,17 @@ def _words(transform: Any) -> str:
 
 
 def _giver(model: AbstractModel) -> Callable | None:
-    """What a model makes of a user's position, None where that is the position itself."""
+    """The function from a user's position to the model's position; None if both are the same."""
     return None if type(model).given is AbstractModel.given else model.given
 
 
 def _flat(model: AbstractModel, function: Callable, position: PyTree) -> Array:
-    """What a function of a position returns that calls `given` of a model; that is traced anew where it is its own."""
+    """`function(position)`, for a function that calls `given` of the model; traced anew if the model has its own."""
     return function(position) if _giver(model) is None else compiled(function, position)(position)
 
 
 class DrawnFrom(eqx.Module):
-    """The user's function of a key, held as a static field so that the same function compiles nothing anew."""
+    """The user's function of a key, held as a static field so that the same function causes no new compilation."""
 
     init: Callable = eqx.field(static=True)
     layout: Layout
@@ -148,7 +148,7 @@ def _around(centre: Array, is_real: Array, key: Key[Array, ""], chain: Array) ->
 
 
 def _as_arrays(argument: str, position: PyTree) -> PyTree:
-    """A position whose leaves are arrays; raises TypeError or ValueError where they are not made of finite numbers."""
+    """A position whose leaves are arrays. Raises TypeError or ValueError if they do not hold finite numbers."""
     what = "a pytree of arrays of numbers" + (", or a function of a key" if argument == "init" else "")
 
     def array(leaf: Any) -> Array:
@@ -169,13 +169,13 @@ def _as_arrays(argument: str, position: PyTree) -> PyTree:
 
     try:
         leaves, structure = jax.tree.flatten(position)
-    except ValueError as error:  # of dicts whose keys have no order
+    except ValueError as error:  # from dicts whose keys cannot be sorted
         raise ValueError(f"{argument}: the keys of a dict must all be strings, got {shown(position)}") from error
     return in_order(position, jax.tree.unflatten(structure, [array(leaf) for leaf in leaves]))
 
 
 def _checked(position: PyTree, argument: str, model: AbstractModel, discrete: bool) -> Layout:
-    """The layout, if a result can hold its variables and the sampler moves the kinds of numbers that are in it."""
+    """The layout; raises ValueError if a result cannot hold a name, TypeError if the sampler cannot move a type."""
     layout = model.layout_for(position, argument)
     dimensions = {
         f"{name}_dim_{i}" for name, shape in zip(layout.names, layout.shapes, strict=True) for i in range(len(shape))

@@ -22,18 +22,18 @@ if TYPE_CHECKING:
     import xarray as xr
 
 ROWS = 8_192
-"""rows that go to the device at once"""
+"""rows that are evaluated on the device at once"""
 
 
 AT_ONCE = 1_024
-"""draws of data that are made at once"""
+"""draws of data, over all chains, that are made at once"""
 
 
 def posterior_predictive(tree: "xr.DataTree", model: AbstractModel, *, seed: int = 0) -> "xr.DataTree":
-    """One draw of data for each draw of a result, by the model's `predict`; `sample` puts it into its result itself.
+    """One draw of data for each draw of a result, by the model's `predict`; `sample` adds it to its result itself.
 
-    For new data pass the model with these: `tree["predictions"] = posterior_predictive(tree, new_model)`. The key of
-    draw d of chain c is a function of the seed, c and d alone.
+    For new data pass a model with them: `tree["predictions"] = posterior_predictive(tree, new_model)`. The key of draw
+    d of chain c is a function of the seed, c and d alone.
 
     Args:
         tree: a result of `sample`.
@@ -41,7 +41,7 @@ def posterior_predictive(tree: "xr.DataTree", model: AbstractModel, *, seed: int
         seed: an integer below 2³².
 
     Raises:
-        ValueError, TypeError: if the model draws no data, or its variables are not those of the result.
+        ValueError, TypeError: if the model draws no data, or its variables differ from those of the result.
     """
     import arviz_base
 
@@ -55,7 +55,7 @@ def posterior_predictive(tree: "xr.DataTree", model: AbstractModel, *, seed: int
     key = stream_key(check_whole("seed", seed, 0, 2**32 - 1), Stream.PREDICTIONS)
     step, parts = min(draws, max(1, AT_ONCE // chains)), []
     for first in range(0, draws, step):
-        rows = np.minimum(np.arange(first, first + step), draws - 1)  # no program for an odd last block
+        rows = np.minimum(np.arange(first, first + step), draws - 1)  # a full last block needs no other program
         some = model.predictions(_keys(key, np.arange(chains), rows), jnp.asarray(x[:, rows]))
         parts.append({name: np.asarray(values)[:, : draws - first] for name, values in some.items()})
     values = {name: np.concatenate([part[name] for part in parts], 1) for name in parts[0]}
@@ -81,25 +81,25 @@ def predictive(
 ) -> np.ndarray:
     r"""$\frac{1}{M}\sum_m p(y_i | x_i, \theta_m)$ of each row, or its logarithm.
 
-    Logarithms are averaged as $\log\frac1M\sum_m e^{\ell_{mi}}$ with the largest taken out, block by block of draws, so
-    that nothing under- or overflows in float32 either, and memory depends on neither the number of draws nor of rows.
+    Logarithms are averaged as $\log\frac1M\sum_m e^{\ell_{mi}}$ with the largest factored out, block by block of draws.
+    Thus nothing under- or overflows, even in float32, and memory depends on neither the number of draws nor of rows.
 
     Args:
-        function: of (position, rows), in JAX: log p(y_i | x_i, θ) of each row, such as the `log_likelihood` of
-            `Minibatches`; or with `log` off anything to be averaged as it stands, such as p(y_i = 1 | x_i, θ). One
-            number, or one array, for each row.
+        function: a JAX function of (position, rows): log p(y_i | x_i, θ) of each row, such as the `log_likelihood` of
+            `Minibatches`. With `log=False` any value to be averaged as it is, such as p(y_i = 1 | x_i, θ). It returns
+            one number, or one array, for each row.
         draws: a result of `sample`, or a pytree of arrays with leading axes (chain, draw), such as
-            `{"w": tree["posterior"]["w"].values}`. Of a result, positions are the dict of its variables, or the bare
-            array where `x` is the only one.
+            `{"w": tree["posterior"]["w"].values}`. Positions of a result are the dict of its variables, or the bare
+            array if `x` is the only variable.
         rows: a pytree of arrays with a leading axis of rows; memory-mapped files are read in blocks.
-        log: whether `function` returns logarithms, and the result is one.
-        draws_at_once: draws of a block.
+        log: whether `function` returns logarithms; the result is then a logarithm too.
+        draws_at_once: draws in a block.
 
     Returns:
         An array whose leading axis counts rows.
 
     Raises:
-        ValueError, TypeError: if there are no draws or rows, or arguments are not what they should be.
+        ValueError, TypeError: if there are no draws or rows, or an argument has the wrong type or shape.
     """
     check_function("function", function)
     draws_at_once = check_whole("draws_at_once", draws_at_once)
@@ -123,7 +123,7 @@ def predictive(
 @eqx.filter_jit
 @whole_products()
 def _summed(function: Callable, edition: int | None, positions: PyTree, rows: PyTree, log: bool) -> Array:
-    """The sum over positions; `edition` is that of the function (see `executables.edition`)."""
+    """The sum of `function` over positions; `edition` is that of the function (see `executables.edition`)."""
     num_rows = len(jax.tree.leaves(rows)[0])
 
     def value(position):
@@ -140,7 +140,7 @@ def _summed(function: Callable, edition: int | None, positions: PyTree, rows: Py
 
 
 def _num_rows(rows: PyTree) -> int:
-    """The leading axis that all rows share; raises TypeError or ValueError where there is none."""
+    """The length of the leading axis that all rows share; raises ValueError if there is none."""
     leaves = jax.tree.leaves(rows)
     shapes = [np.shape(leaf) for leaf in leaves]
     if not shapes or any(not shape or shape[0] != shapes[0][0] for shape in shapes) or not shapes[0][0]:
@@ -150,7 +150,7 @@ def _num_rows(rows: PyTree) -> int:
 
 
 def _positions(draws: Any) -> PyTree:
-    """Positions along one leading axis."""
+    """The positions of all draws, along one leading axis."""
     import xarray as xr
 
     if isinstance(draws, xr.DataTree):

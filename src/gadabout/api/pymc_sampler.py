@@ -1,4 +1,4 @@
-"""The default for PyMC's coming `pm.sample(sampler=...)`; users know it as `gadabout.models.PyMCSampler`."""
+"""The default for PyMC's planned `pm.sample(sampler=...)`, for users: `gadabout.models.PyMCSampler`."""
 
 # pyright: reportMissingImports=false
 
@@ -15,14 +15,14 @@ from gadabout.findings import DiagnosticWarning
 from gadabout.models.from_pymc import pymc
 
 IGNORED = {"cores": None, "idata_kwargs": None, "keep_warning_stat": False, "compile_kwargs": None}
-"""arguments of PyMC's without a meaning here, with the values at which nothing is said"""
+"""PyMC's arguments that have no meaning here, with the values that cause no warning"""
 
 
 class PyMCSampler:
     """The default sampler for `pm.sample(sampler=PyMCSampler())`, by the draft of PyMC's interface.
 
-    That is pull request 8358 of PyMC. PyMC 6.4 has no such argument yet; until it has,
-    `gad.sample(gad.models.pymc(model))` does the same.
+    The draft is pull request 8358 of PyMC. PyMC 6.4 does not have this argument yet; until it does,
+    `gad.sample(gad.models.pymc(model))` is the equivalent.
 
     Args:
         settings: other arguments of `gadabout.sample`, such as `sampler`, `until` and `out`.
@@ -50,12 +50,12 @@ class PyMCSampler:
         compute_convergence_checks: bool = True,
         compile_kwargs: dict[str, Any] | None = None,
     ) -> Any:
-        """What `gadabout.sample` returns, by PyMC's arguments; warns of those that have no meaning here.
+        """The result of `gadabout.sample` for PyMC's arguments; warns of those that have no meaning here.
 
-        `tune` is the most iterations of warm-up. `initvals` is a dict of all variables.
+        `tune` is the largest number of warm-up iterations. `initvals` is a dict of all variables.
 
         Raises:
-            TypeError, ValueError: as `gadabout.models.pymc` and `gadabout.sample` do; where `initvals` are several.
+            TypeError, ValueError: as in `gadabout.models.pymc` and `gadabout.sample`, or if `initvals` is no dict.
         """
         import pymc as pm
 
@@ -89,7 +89,7 @@ class PyMCSampler:
 
 
 def _seed(random_seed: Any) -> int:
-    """A seed of ours by one of PyMC's: an integer, several, a generator of NumPy's, or None for any."""
+    """A seed of ours from one of PyMC's: an integer, several integers, a NumPy generator, or None for a random one."""
     if random_seed is None:
         return secrets.randbits(32)
     if isinstance(random_seed, int | np.integer):

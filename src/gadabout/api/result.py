@@ -31,11 +31,11 @@ if TYPE_CHECKING:
 GROUPS = ("posterior", "sample_stats", "warmup_posterior", "warmup_sample_stats", "unconstrained_posterior",
           "log_likelihood")  # fmt: skip
 PROBED = 500
-"""draws of a recipe at which its density is evaluated anew where many proposals were not finite"""
+"""draws of a recipe at which its density is evaluated again if many proposals were not finite"""
 
 
 class RunStopped(RuntimeError):
-    """A run could not go on; `result` holds the draws made until then, as `sample` would have returned them."""
+    """The run could not continue; `result` holds the draws made until then, as `sample` would have returned them."""
 
     def __init__(self, reason: str, result: "xr.DataTree"):
         super().__init__(f"{reason}; the draws made until then are in this error's `result`")
@@ -43,14 +43,14 @@ class RunStopped(RuntimeError):
 
 
 def to_datatree(engine: Engine, ending: Ending, model: AbstractModel, attributes: dict[str, Any]) -> "xr.DataTree":
-    """The groups of the sink, `learned` and `observed_data`, with the run's account in the attributes.
+    """The groups of the sink, `learned` and `observed_data`, with an account of the run in the attributes.
 
-    `learned` holds θ by its path in the kernel (see `learned_by_name`); `diagnostics` has R-hat and ESS of every
-    variable, as groups of the same variables; `posterior_predictive` is there where the model draws data.
+    `learned` holds θ by its path in the kernel (see `learned_by_name`). `diagnostics` holds R-hat and ESS of every
+    variable: one group of these variables for each figure. `posterior_predictive` is present if the model draws data.
     """
     import xarray as xr
 
-    from gadabout.api.tree import Result  # as xarray, only where there is a result
+    from gadabout.api.tree import Result  # imported only when there is a result, like xarray
 
     sink = engine.records.sink
     tree = _stored(engine, sink) if isinstance(sink, ZarrSink) else _in_memory(engine, model)
@@ -82,8 +82,8 @@ def to_datatree(engine: Engine, ending: Ending, model: AbstractModel, attributes
 
 
 def _in_memory(engine: Engine, model: AbstractModel) -> "xr.DataTree":
-    """The draws as a tree."""
-    import arviz_base  # takes a while to import, xarray too: only where there is a result
+    """The draws in memory as a tree."""
+    import arviz_base  # slow to import, as is xarray: only when there is a result
 
     groups = {name: engine.records.sink.read(name) for name in GROUPS}
     groups = {name: values for name, values in groups.items() if values}
@@ -99,7 +99,7 @@ def _in_memory(engine: Engine, model: AbstractModel) -> "xr.DataTree":
 
 
 def _stored(engine: Engine, sink: ZarrSink) -> "xr.DataTree":
-    """The same of draws in a store."""
+    """The draws in a store as a tree."""
     import arviz_base
 
     tree = sink.tree()
@@ -110,7 +110,7 @@ def _stored(engine: Engine, sink: ZarrSink) -> "xr.DataTree":
 
 
 def _keep(tree: "xr.DataTree", sink: ZarrSink, model: AbstractModel) -> None:
-    """Puts what belongs to a result beside its draws; where that fails, it joins the result's own findings."""
+    """Writes the other groups of a result to the store of its draws; a failure becomes a finding of the result."""
     import arviz_base
 
     if sink.failed:
@@ -127,16 +127,16 @@ def _keep(tree: "xr.DataTree", sink: ZarrSink, model: AbstractModel) -> None:
 
 
 def _given(model: AbstractModel) -> dict[str, dict[str, Any]]:
-    """The groups of data that the model was given."""
+    """The groups of the data that the model has: observed and constant ones, if there are any."""
     groups = {"observed_data": dict(model.observed), "constant_data": dict(model.constant)}
     return {name: group for name, group in groups.items() if group}
 
 
 def _found(engine: Engine, ending: Ending, tree: "xr.DataTree") -> list[Finding]:
-    """What is wrong with the run and its draws; the figures that tell are put into the tree as `diagnostics`."""
+    """The findings on a run and its draws; adds the R-hat and ESS behind them to the tree, as `diagnostics`."""
     posterior = tree.children.get("posterior")
     kept = [tree.children[name].sizes["draw"] for name in ("posterior", "sample_stats") if name in tree.children]
-    draws = kept[0] if kept else engine.settings.num_draws  # where only warm-up was to be recorded
+    draws = kept[0] if kept else engine.settings.num_draws  # the latter if only warm-up is recorded
     stats = Statistics(tree)
     outside = _outside(engine, ending, stats, posterior)
     how: dict[str, Any] = {"choice": engine.evidence, "pooled": engine.settings.pooled}
@@ -162,7 +162,7 @@ def _found(engine: Engine, ending: Ending, tree: "xr.DataTree") -> list[Finding]
 def _unexplored(
     engine: Engine, posterior: "xr.Dataset", stats: Mapping[str, np.ndarray], verdict: Verdict
 ) -> list[Finding]:
-    """Mass farther out than draws, where they are made on the host and their variables are the coordinates."""
+    """Findings on mass farther out than the draws, if they are made on the host and variables are the coordinates."""
     if not engine.plan.on_host or "lp" not in stats or len(verdict.names) != engine.density.dim:
         return []
     flat = _rows(posterior, verdict.spacing)
@@ -170,7 +170,7 @@ def _unexplored(
 
 
 def _rows(posterior: "xr.Dataset", spacing: int) -> np.ndarray:
-    """Every `spacing`-th draw of all chains, of all variables, (draws, n)."""
+    """Every `spacing`-th draw of all chains and all variables, shape (draws, n)."""
     each = [draws_of(variable, spacing).astype(float) for variable in posterior.data_vars.values()]
     return np.concatenate(each, 2).reshape(-1, sum(part.shape[2] for part in each))
 
@@ -185,14 +185,14 @@ def _known_tails(engine: Engine, names: list[str]) -> dict[str, float]:
 def _outside(
     engine: Engine, ending: Ending, stats: Mapping[str, np.ndarray], posterior: "xr.DataTree | None"
 ) -> list[Finding]:
-    """What the density returned where no sampler can go; of a recipe only where proposals are often not finite."""
+    """Findings on undefined gradients and on borders; for a recipe only if proposals are often not finite."""
     names = engine.starts.layout.labels
     if not engine.plan.on_host:
         events = None if isinstance(ending, Failed) else stats.get("nonfinite")
         if events is None or not events.size or not events.mean() > MOST_OUTSIDE or posterior is None:
             return []
         layout = engine.starts.layout
-        whole = any(np.issubdtype(kind, np.integer) for kind in layout.dtypes)  # no transform helps there
+        whole = any(np.issubdtype(kind, np.integer) for kind in layout.dtypes)  # transforms do not help with integers
         if layout.transforms or engine.feed is not None or whole:
             return []
         spacing = max(1, events.size // PROBED)
@@ -207,7 +207,7 @@ def _outside(
 
 
 class Statistics(Mapping[str, np.ndarray]):
-    """The statistics of the draws, (chain, draw) each, read one at a time."""
+    """The statistics of the draws by name, shape (chain, draw) each; each is read on access."""
 
     def __init__(self, tree: "xr.DataTree"):
         kept = "sample_stats" in tree.children

@@ -1,4 +1,4 @@
-"""To go on with a stored run."""
+"""Continuation of a stored run."""
 
 import os
 import time
@@ -38,18 +38,18 @@ def resume(
     progress: bool = True,
     callback: Callable[[Progress], object] | None = None,
 ) -> "xr.DataTree":
-    """Goes on with a run that `sample` stored by `out`, from its last checkpoint, to the draws it would have made.
+    """Continues a run that `sample` stored with `out`, from its last checkpoint, to the draws it would have made.
 
-    A run that was killed, interrupted or ran out of disk ends on the same bits as one that was left alone. One that has
-    ended is returned as it is, or goes on to more draws.
+    A run that was killed, interrupted or ran out of disk ends with the same bits as an undisturbed one. A run that has
+    ended is returned as it is, or continues to more draws.
 
     Args:
         path: the store.
-        logdensity: the log density or model of the run: no store can hold it, nor its data. It is compared with the
-            run's at the positions where chains started, the data by their checksum.
-        sampler: the run's sampler, where it was made of objects that a store cannot hold, such as a custom optimiser.
-        data: the run's data, if a log density takes any.
-        num_draws: how many draws of each chain there are to be in all; the run's own number by default.
+        logdensity: the log density or model of the run; a store can hold neither it nor its data. Log densities are
+            compared with the run's at the starting positions of the chains, the data by their checksum.
+        sampler: the run's sampler, if it was made of objects that a store cannot hold, such as a custom optimiser.
+        data: the run's data, if the log density takes any.
+        num_draws: the total number of draws of each chain; the run's own number by default.
         devices: as in `sample`; as many as the run's by default.
         progress: whether to show progress on stderr.
         callback: called with a `Progress` between chunks of iterations.
@@ -58,11 +58,11 @@ def resume(
         The result, as `sample` returns it.
 
     Raises:
-        FileNotFoundError: where there is no store.
-        StoreError (a ValueError): where the store is damaged, being written by another run, or not of what was passed.
-        CheckpointError (a ValueError): where no checkpoint can be believed.
-        TypeError, ValueError: for an argument that is out of range, or missing.
-        RunStopped, MemoryError: as `sample` does.
+        FileNotFoundError: if there is no store.
+        StoreError (a ValueError): if the store is damaged, written by another run, or does not match the arguments.
+        CheckpointError (a ValueError): if no checkpoint is valid.
+        TypeError, ValueError: if an argument is out of range or missing.
+        RunStopped, MemoryError: as in `sample`.
     """
     began = time.perf_counter()
     if not isinstance(path, str | os.PathLike):
@@ -103,7 +103,7 @@ def resume(
 
 
 def _plan(manifest: Manifest, sampler: Sampler | Plan | None) -> Plan:
-    """The run's plan, of its own settings or passed again; raises StoreError where it is another, TypeError."""
+    """The run's plan, stored or passed again; raises StoreError if missing or another, TypeError if no sampler."""
     if sampler is None:
         if manifest.sampler is None:
             name = manifest.plan["name"]
@@ -115,7 +115,7 @@ def _plan(manifest: Manifest, sampler: Sampler | Plan | None) -> Plan:
 
 
 def _model(manifest: Manifest, logdensity: Any, data: PyTree) -> AbstractModel:
-    """The run's model, passed again, with the names of its dimensions; raises StoreError where it is not passed."""
+    """The run's model, passed again, with the names of its dimensions; raises StoreError if it is not passed."""
     if logdensity is None:
         raise StoreError(f"logdensity: a store cannot hold that of {manifest.model['name']!r}; pass it again")
     if isinstance(logdensity, AbstractModel):
@@ -124,9 +124,9 @@ def _model(manifest: Manifest, logdensity: Any, data: PyTree) -> AbstractModel:
 
 
 def _settings(manifest: Manifest, num_draws: int | None, ending: str, devices: Any = None) -> Settings:
-    """The run's settings, with another number of draws if that is wanted; a rule that was met is left out then.
+    """The run's settings, with `num_draws` if that is given; a rule that was met is then left out.
 
-    Chains are laid over as many devices as the run's, if no others are named; raises ValueError where that cannot be.
+    Chains are divided among as many devices as in the run unless `devices` is given. Raises ValueError if that fails.
     """
     plain = dict(manifest.settings)
     until = plain.get("until")

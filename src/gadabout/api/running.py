@@ -1,4 +1,4 @@
-"""From an engine to a result: what `sample` and `resume` have in common."""
+"""From an engine to a result: the part that `sample` and `resume` share."""
 
 import os
 import signal
@@ -58,9 +58,9 @@ def carry_out(
     began: float,
     checkpoint: Checkpoint | None = None,
 ) -> "xr.DataTree":
-    """Runs an engine to its end and makes a result of it, in the store where the sink is one.
+    """Runs an engine to its end and returns its result, which is in the store if the sink is one.
 
-    Raises what `sample` raises. A store in which there is nothing yet is removed then.
+    Raises what `sample` raises. A store without draws and checkpoints is then removed.
     """
     plan = for_layout(plan, model.layout)
     stored = sink if isinstance(sink, ZarrSink) else None
@@ -76,7 +76,7 @@ def carry_out(
             )  # fmt: skip
             engine.records.select = selection(record, engine.offered)
             engine.compile()
-            import_module("xarray")  # which takes as long as the threads that compile
+            import_module("xarray")  # takes about as long as the compilation, which runs in threads
             ending = engine.drive(checkpoint)
             if isinstance(ending, Interrupted) and engine.pipeline.iterations == 0:
                 raise KeyboardInterrupt
@@ -94,7 +94,7 @@ def carry_out(
     if progress:
         _tell(engine, ending, stored)
     if interrupted.signum == signal.SIGTERM:
-        os.kill(os.getpid(), signal.SIGTERM)  # whoever sent it wants the process to end
+        os.kill(os.getpid(), signal.SIGTERM)  # the sender of the signal wants the process to end
     if isinstance(ending, Failed):
         raise RunStopped(ending.reason, tree) from engine.pipeline.cause
     if devices.leads(mesh):
@@ -105,7 +105,7 @@ def carry_out(
 def _observers(
     stored: ZarrSink | None, callback: Callable[[Progress], object] | None, progress: bool
 ) -> list[Callable[[Progress], object]]:
-    """The functions that are called with a run's progress: the display, the user's and the store's."""
+    """The functions that are called with a run's progress: those of the display, the user and the store."""
     observers: list[Callable[[Progress], object]] = [display()] if progress else []
     if callback is not None:
         observers.append(callback)
@@ -121,7 +121,7 @@ def _begun(plan: Plan, seed: int) -> dict[str, Any]:
 
 
 def _tell(engine: Engine, ending: Ending, stored: ZarrSink | None) -> None:
-    """Prints which move drew the draws and why, and how an interrupted run goes on."""
+    """Prints which move made the draws and why, and how to continue an interrupted run."""
     if "why" in engine.evidence:
         _say(f"draws by {engine.evidence['why']}")
     if isinstance(ending, Interrupted) and stored is not None:
@@ -129,22 +129,22 @@ def _tell(engine: Engine, ending: Ending, stored: ZarrSink | None) -> None:
 
 
 def _warn(tree: "xr.DataTree") -> None:
-    """Warns of each finding, at the line of the user's file."""
+    """Issues a warning for each finding, at the line of the user's file."""
     for finding, message in zip(tree.attrs["findings"], tree.attrs["warnings"], strict=True):
         warnings.warn(message, category(finding["kind"]), skip_file_prefixes=(str(PACKAGE),))
 
 
 def _result(engine: Engine, ending: Ending, model: AbstractModel, account: dict[str, Any]) -> "xr.DataTree":
-    """The result in every process; that of a store is written by one, and opened by the others."""
+    """The result, in every process; a stored one is written by one process and opened by the others."""
     sink = engine.records.sink
     if not isinstance(sink, FollowedSink):
         return devices.in_step(engine.settings.mesh, lambda: to_datatree(engine, ending, model, account))
-    devices.in_step(engine.settings.mesh, lambda: (engine.theta(), engine.verdict()))  # as `to_datatree` asks
+    devices.in_step(engine.settings.mesh, lambda: (engine.theta(), engine.verdict()))  # the calls of `to_datatree`
     return opened(sink.path)
 
 
 def sink_for(settings: Settings, path: Path, make: Callable[[], ZarrSink]) -> ZarrSink | FollowedSink:
-    """The store as one process of several makes or opens it, and as the others see it."""
+    """The store, made or opened by `make` in the leading process; a `FollowedSink` of it in the other processes."""
     made = devices.in_step(settings.mesh, make if devices.leads(settings.mesh) else lambda: None)
     return FollowedSink(path) if made is None else made
 
@@ -152,7 +152,7 @@ def sink_for(settings: Settings, path: Path, make: Callable[[], ZarrSink]) -> Za
 def check_alike(
     model: AbstractModel, plan: Plan, settings: Settings, seed: int, record: Collection[str] | None
 ) -> None:
-    """Raises ValueError where the processes of a run were called with different arguments."""
+    """Raises ValueError if the processes of a run were called with different arguments."""
     if devices.several(settings.mesh):
         assert model.layout is not None
         chosen = None if record is None else sorted(record)

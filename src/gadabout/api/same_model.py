@@ -1,4 +1,4 @@
-"""Whether a log density that is passed again is that of a stored run."""
+"""Checks whether a log density that is passed again is that of a stored run."""
 
 import warnings
 from typing import Any
@@ -13,26 +13,26 @@ from gadabout.schedule import Plan
 from gadabout.store import Manifest, StoreError, digest
 
 SAME = 1e-6
-"""relative difference of log densities, at the first positions of a run, from which on they are not the same"""
+"""largest relative difference at which log densities, at the first positions of a run, count as the same"""
 ROUNDINGS = 1_000
-"""roundings of log π by which its differences between positions may be off"""
+"""largest error of a difference of log π between positions, in roundings of log π"""
 SAME_GRADIENT = {"float64": 1e-9, "float32": 1e-4}
-"""relative difference of a partial derivative, against the largest of all chains, by which it may be off"""
+"""float type → largest error of a partial derivative, relative to the largest one over all chains"""
 
 
 def check_model(
     manifest: Manifest, model: AbstractModel, start: dict[str, np.ndarray] | None, plan: Plan, settings: Settings
 ) -> None:
-    """Raises StoreError where data, or log densities at the run's first positions, are not those of the run.
+    """Raises StoreError if data, or log densities at the run's first positions, are not those of the run.
 
-    Compared are log densities, their differences between positions, to which a constant does not add, and gradients.
+    It compares log densities, their differences between positions, which are free of constants, and gradients.
     """
     if digest(model.target.data) != manifest.data:
         raise StoreError("data: they are not those of the run, by their checksum; pass the same again")
     if start is None or model.feed(manifest.seed) is not None:
         return
     there, positions, slopes = start["log_densities"], start["positions"], start.get("gradients")
-    if plan.on_host:  # by the programs that the run goes on with
+    if plan.on_host:  # with the programs that the continued run uses
         assert model.layout is not None
         how = settings.num_chains, settings.mesh, settings.chain_block
         here, gradients = density_for(model.target, model.layout, *how).value_and_grad(positions)
@@ -56,7 +56,7 @@ def check_model(
 
 
 def _other_values(here: np.ndarray, there: np.ndarray, float_type: str) -> str | None:
-    """In what log densities of chains differ by more than rounding, in words; None where they do not."""
+    """The difference of log densities of chains beyond rounding, in words; None if there is none."""
     apart = ~(np.abs(here - there) <= SAME * np.maximum(1, np.abs(there)))
     if apart.any():
         chain = int(np.argmax(apart))
@@ -74,7 +74,7 @@ def _other_values(here: np.ndarray, there: np.ndarray, float_type: str) -> str |
 
 
 def _other_gradients(here: Any, there: np.ndarray, float_type: str) -> tuple[int, int, float, float] | None:
-    """A chain and a coordinate where gradients differ by more than rounding, and both values; None where none do."""
+    """A chain and a coordinate where gradients differ by more than rounding, and both values; None if there is none."""
     apart = ~(np.abs(here - there) <= SAME_GRADIENT[float_type] * np.maximum(1, np.abs(there).max(0)))
     if not apart.any():
         return None

@@ -1,4 +1,4 @@
-"""The front door: one call from a model to draws."""
+"""The main entry point: one call from a model to draws."""
 
 import os
 import time
@@ -55,59 +55,59 @@ def sample(
     """Draws from a density known up to a constant.
 
     Args:
-        model: log π of a position, or of (position, data); a scalar, written in JAX. Or a `Model` with more than that;
-            or `Minibatches`, for a sampler that takes gradients estimated from a batch of rows (`lp` is then estimated
-            as well).
+        model: log π of a position, or of (position, data): a scalar, written in JAX. Or a `Model`, which holds more
+            than that; or `Minibatches`, for a sampler that takes gradients estimated from a batch of rows (`lp` is then
+            an estimate too).
         init: one position (each chain starts at it plus N(0, I), as in the paper), or a function of a key that draws
             one. A position is any pytree of floating-point arrays; a dict's keys name the variables, a bare array is
-            `x`. May be left out where the model has a start of its own, or there is a `warm_start`.
-        init_per_chain: in place of `init`, one position for each chain, along a leading axis of every leaf; chains
+            `x`. May be left out if the model has a start of its own, or if `warm_start` is given.
+        init_per_chain: instead of `init`, one position for each chain, along a leading axis of every leaf; chains
             start exactly there.
-        sampler: a recipe such as `gad_mala()`, or a `Plan` such as `default()`, which is taken where none is given.
-        data: a pytree of arrays handed to the log density. Other data of the same shape compile nothing anew.
+        sampler: a recipe such as `gad_mala()`, or a `Plan` such as `default()`, which is used if none is given.
+        data: a pytree of arrays passed to the log density. Other data of the same shape cause no new compilation.
         dims: names of the dimensions of variables, by variable.
         coords: coordinates along named dimensions.
         seed: an integer below 2³²; the same seed gives the same draws, bit by bit, on the same machine.
-        num_chains: chains, which advance together; 16 by default for `default()` and 4 for a recipe.
+        num_chains: number of chains, which advance together; by default 16 for `default()` and 4 for a recipe.
         num_warmup: iterations in which θ is learned, left out of the posterior; the sampler's own number by default.
-            `default()` ends them itself, after 1,000 at most by default; the attribute `num_warmup` says how many it
-            made.
+            `default()` ends warm-up itself, after at most 1,000 iterations by default; the attribute `num_warmup` is
+            the number that it made.
         num_draws: draws kept of each chain.
         thinning: iterations for each kept draw. In warm-up, every `thinning`-th iteration is kept.
         adapt: "pooled" learns one θ from the mean of all chains' gradients, "per-chain" one for each chain of a recipe;
-            those of `default()` always learn together.
-        devices: over how many of JAX's devices, or over which, chains are laid in equal parts; JAX's default device
-            where none is named. Those of a recipe talk to each other only where pooled adaptation sums what chains saw;
-            those of `default()` evaluate the log density and its gradient for the host.
-        chain_block: how many chains one program works on at a time: all of a device's by default, but one where a CPU
-            makes trajectories of `nuts()` on a log density of few operations. Where it is given, draws have the same
-            bits over any number of devices (few samplers excepted, whose chains learn together); else they agree to
-            rounding, until a decision flips, and then in law.
+            the chains of `default()` always learn jointly.
+        devices: number of JAX's devices, or a list of devices, among which chains are divided in equal parts; JAX's
+            default device if None. With a recipe, devices communicate only where pooled adaptation sums over chains;
+            with `default()` they evaluate the log density and its gradient for the host.
+        chain_block: number of chains that one program advances at a time. By default all of a device's, but one if a
+            CPU makes trajectories of `nuts()` on a log density of few operations. If it is given, draws have the same
+            bits over any number of devices (except for a few samplers whose chains learn jointly); otherwise they
+            agree to rounding until an accept decision differs, and after that in distribution.
         record: what to keep, by name: "posterior", "warmup_posterior", and statistics such as "lp"; all by default.
-        until: ends the run once its draws are good enough; `num_draws` is then the most that is made.
-        out: a zarr store, such as "run.zarr", to which draws go chunk by chunk: any program can open it at any moment,
-            memory stays flat in the number of draws, and a run that is killed goes on by `resume`.
-        progress: whether to show progress on stderr: one live line in a terminal, else a log line now and then.
-        warm_start: a result of this function for the same variables: chains start where its chains stood, kernels
-            with what it learned; combine it with a small `num_warmup`.
+        until: ends the run once its draws are good enough; `num_draws` is then the largest number that is made.
+        out: a zarr store, such as "run.zarr", to which draws are written chunk by chunk. Any program can open it at any
+            time, memory does not grow with the number of draws, and `resume` continues a run that was killed.
+        progress: whether to show progress on stderr: one live line in a terminal, otherwise occasional log lines.
+        warm_start: a result of this function for the same variables: chains start at its last positions, kernels
+            with what it learned. Combine it with a small `num_warmup`.
         callback: called with a `Progress` between chunks of iterations.
 
     Returns:
-        A tree with the groups `posterior`, `sample_stats` and their warm-up twins, dimensions (chain, draw, ...), and
-        `learned` (θ), and `diagnostics` (R-hat, bulk and tail ESS of every variable). Attributes hold seed, settings,
-        seconds, gradient evaluations, how the run ended, and whether the chains are exact; if not, `bias` says why.
-        What speaks against the draws stands in `findings`, as records, and `warnings`, in words, which are also raised
+        A tree with the groups `posterior`, `sample_stats` and their warm-up counterparts, dimensions (chain, draw,
+        ...), and `learned` (θ), and `diagnostics` (R-hat, bulk and tail ESS of every variable). Attributes hold seed,
+        settings, seconds, gradient evaluations, how the run ended, and whether the chains are exact; if not, `bias`
+        says why. Problems of the draws are in `findings`, as records, and in `warnings`, as text; they are also issued
         as warnings (`DiagnosticWarning` for judgements of the draws). Ctrl-C ends the run early and returns the draws
-        made until then. With `out` the tree is that of the store, whose draws are read as they are asked for.
+        made until then. With `out` the tree is that of the store, whose draws are read on access.
 
     Raises:
-        ValueError, TypeError: for an argument out of range or of the wrong shape, a log density that is not a scalar,
-            cannot be evaluated or differentiated, or is not finite at the start in 100 tries.
-        MemoryError: where the draws would not fit into memory.
+        ValueError, TypeError: if an argument is out of range or has the wrong shape, or if the log density is not a
+            scalar, cannot be evaluated or differentiated, or is not finite at the start in 100 tries.
+        MemoryError: if the draws would not fit into memory.
         FileExistsError, FileNotFoundError, OSError: if `out` cannot be written, or the draws would not fit on the disk.
-        RunStopped: if a position becomes infinite or NaN, which only chains that never reject can let happen, an
-            iterator of batches ends, `callback` raises, or the disk is full; its `result` holds the draws made until
-            then, which are in `out` too.
+        RunStopped: if a position becomes infinite or NaN (possible only for chains that never reject), an iterator of
+            batches ends, `callback` raises, or the disk is full. Its `result` holds the draws made until then, which
+            are in `out` too.
     """
     began = time.perf_counter()
     model = checked_model(model, data, dims, coords)
@@ -123,7 +123,7 @@ def sample(
     model.check(plan)
     model, starts, learned = _begin(model, plan, init, init_per_chain, warm_start, settings.num_chains)
     sink: Any = MemorySink()
-    selection(record, list)  # what is wrong with it is told before there is a store
+    selection(record, list)  # errors in it are reported before there is a store
     check_alike(model, plan, settings, seed, record)
     if destination is not None:
         new = lambda: begin(destination, model, plan, given, settings, seed, record, learned, starts.tries)
@@ -135,7 +135,7 @@ def sample(
 
 
 def _settings(plan: Plan, num_chains, num_warmup, num_draws, thinning, adapt, until, devices, chain_block) -> Settings:
-    """The numbers that are asked of a run, checked."""
+    """The settings of a run, checked."""
     if num_warmup is None:
         num_warmup = plan.num_warmup
     if until is not None and not isinstance(until, Until):
@@ -156,7 +156,7 @@ def _settings(plan: Plan, num_chains, num_warmup, num_draws, thinning, adapt, un
 def _begin(
     model: AbstractModel, plan: Plan, init, init_per_chain, warm_start, num_chains: int
 ) -> tuple[AbstractModel, Starts, Learned | None]:
-    """The model laid out, where chains start, and what is known of the target before."""
+    """The model laid out, the starts of chains, and what a warm start learned of the target (None without one)."""
     discrete = plan.takes_discrete
     if warm_start is None:
         starts = starts_of(init, init_per_chain, model, num_chains, discrete)

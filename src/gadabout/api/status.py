@@ -1,4 +1,4 @@
-"""How far a stored run is, read from its store while it is being written, or afterwards."""
+"""The progress of a stored run, read from its store while the run writes it, or afterwards."""
 
 import json
 import os
@@ -15,12 +15,12 @@ from gadabout.store.runs import manifest_of, obstacle
 from gadabout.store.sink import STATUS, in_use
 
 STOPPED = ("running", "interrupted", "failed")
-"""endings of a run that has draws left to make"""
+"""endings of a run that still has draws to make"""
 
 
 @dataclass(frozen=True)
 class Status:
-    """How far a run is; `ending` is "running" until it has ended, even where its process is dead (`running`)."""
+    """The progress of a run; `ending` is "running" until it has ended, even if its process is dead (see `running`)."""
 
     model: str
     sampler: str
@@ -30,25 +30,25 @@ class Status:
     running: bool
     ending: str
     draws: int
-    """of each chain, stored"""
+    """stored draws of each chain"""
     stage: str = ""
     done: int = 0
     total: int = 0
-    """iterations of the stage"""
+    """`done`: iterations of the stage that are made. `total`: iterations of the stage."""
     seconds: float = 0.0
     seconds_left: float = float("nan")
     rhat_max: float | None = None
-    """of the draws stored so far; None for fewer than 4, or where nothing moves"""
+    """largest R-hat of the draws stored so far; None for fewer than 4, or if nothing moves"""
     ess_min: float | None = None
-    """the smallest of bulk and tail ESS"""
+    """smallest of bulk and tail ESS, over all coordinates"""
     obstacle: str = ""
-    """why a run that has stopped cannot go on; empty where it can"""
+    """the reason why a stopped run cannot continue; empty if it can"""
 
 
 def status_of(path: str | os.PathLike) -> Status:
-    """How far a stored run is.
+    """The progress of a stored run.
 
-    Raises FileNotFoundError or StoreError where there is none, or draws of it are missing or damaged.
+    Raises FileNotFoundError or StoreError if there is none, or if its draws are missing or damaged.
     """
     store = Path(path)
     manifest, running = manifest_of(store), in_use(store)
@@ -71,7 +71,7 @@ def status_of(path: str | os.PathLike) -> Status:
 
 
 def _progress(file: Path) -> dict[str, Any]:
-    """What a run has last noted of its progress; nothing where it has not, or the file is damaged."""
+    """The progress that a run noted last; empty if it noted none, or if the file is damaged."""
     try:
         plain = json.loads(file.read_text(encoding="utf-8"))
         known = {"stage": str(plain["stage"]), "done": int(plain["done"]), "total": int(plain["total"])}

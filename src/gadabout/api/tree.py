@@ -1,4 +1,4 @@
-"""The tree that a run returns: xarray's, which can be written to netCDF whatever its attributes hold."""
+"""The tree that a run returns: an xarray tree that can be written to netCDF whatever its attributes hold."""
 
 import json
 from typing import Any
@@ -17,10 +17,10 @@ class Result(xr.DataTree):
     def to_netcdf(self, *args: Any, **kwargs: Any) -> Any:
         """Writes a netCDF file, as `xarray.DataTree.to_netcdf` does.
 
-        netCDF has numbers and text alone: other attributes become JSON, which `json.loads` reads.
+        netCDF attributes are numbers and text only. Others are written as JSON, which `json.loads` reads.
 
         Raises:
-            ImportError: where neither h5netcdf with h5py nor netCDF4 is installed.
+            ImportError: if neither h5netcdf with h5py nor netCDF4 is installed.
         """
         if not (is_there("h5netcdf") and is_there("h5py")) and not is_there("netCDF4"):
             raise ImportError("to_netcdf needs h5netcdf and h5py, or netCDF4: pip install 'gadabout[netcdf]'")
@@ -31,6 +31,6 @@ class Result(xr.DataTree):
 
 
 def _plain(attributes: dict[Any, Any]) -> dict[Any, Any]:
-    """Attributes that are numbers and text."""
+    """The attributes, with all values but numbers and text as JSON."""
     simple = lambda value: isinstance(value, str | int | float) and not isinstance(value, bool)
     return {name: value if simple(value) else json.dumps(json_value(value)) for name, value in attributes.items()}

@@ -1,4 +1,4 @@
-"""What a finished run hands to the next: where its chains stood, and what it learned of the target."""
+"""The handover from a finished run to the next: where its chains ended, and what it learned of the target."""
 
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
     import xarray as xr
 
 LARGEST_DENSE = 1_000
-"""coordinates up to which the covariance of the draws is kept whole"""
+"""largest number of coordinates for which the full covariance of the draws is kept"""
 
 
 def learned_from(tree: Any, layout: Any) -> Learned:
     """Mean and covariance of the draws of a result, and its θ by name.
 
-    Raises TypeError for what is no result of `sample`, ValueError where its variables are not the model's.
+    Raises TypeError if `tree` is not a result of `sample`, ValueError if its variables are not those of the model.
     """
     x = flat_draws(tree, layout)
     x = x.reshape(-1, x.shape[-1])
@@ -40,11 +40,11 @@ def learned_from(tree: Any, layout: Any) -> Learned:
 
 
 def suited(learned: Learned, tree: "xr.DataTree", plan: Plan) -> Learned:
-    """What of it a plan begins with: θ if the same sampler has learned all of it, else mean and covariance alone.
+    """The part of `learned` that a plan begins with: mean and covariance, and θ if the same sampler learned all of it.
 
-    θ goes with the factor that it was learned with, be that the one a kernel begins with in a first run or in a later
-    one; a step size of one and a covariance of the other would not fit together. Numbers that nothing learns are what
-    the user has set now, not what they were then.
+    θ is kept with the kind of factor that it was learned with: the one that a kernel begins with in a first run, or the
+    one in a later run. A step size of one and a covariance of the other would not fit together. Numbers that are not
+    learned have the user's current values, not those of the earlier run.
     """
     assert learned.mean is not None
     if plan.on_host:
@@ -61,7 +61,7 @@ def suited(learned: Learned, tree: "xr.DataTree", plan: Plan) -> Learned:
 
 
 def last_positions(tree: "xr.DataTree", layout: Any, num_chains: int) -> PyTree:
-    """One position for each of `num_chains` chains: where chains stood last, then earlier draws, evenly spread."""
+    """One position for each of `num_chains` chains: the last ones of all chains, then evenly spaced earlier draws."""
     chains = [np.asarray(tree["posterior"][name].values) for name in layout.names]
     own, draws = chains[0].shape[:2]
     chain = np.arange(num_chains) % own

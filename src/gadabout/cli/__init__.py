@@ -1,11 +1,11 @@
-"""The command line `gadabout`. Importing this needs none of the extra `cli`; running it does."""
+"""The command line `gadabout`. Running it needs the extra `cli`; importing this module does not."""
 
 import sys
 from importlib.util import find_spec
 
 
 def main() -> None:
-    """The console script: the application, or one line that says how to install what it needs."""
+    """The console script: runs the application, or prints how to install missing packages and exits with status 2."""
     missing = [package for package in ("typer", "rich") if find_spec(package) is None]
     if missing:
         print(

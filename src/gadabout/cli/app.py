@@ -16,7 +16,7 @@ app = typer.Typer(
     cls=OneLineErrors,
     invoke_without_command=True,
     add_completion=False,
-    rich_markup_mode=None,  # plain help keeps to narrow terminals, and flags do not look as if they took values
+    rich_markup_mode=None,  # plain help fits narrow terminals, and does not show flags as if they took values
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )

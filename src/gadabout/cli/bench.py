@@ -1,4 +1,4 @@
-"""`gadabout bench`: measurements beside other programs; here those of time and memory."""
+"""`gadabout bench`: comparisons with other programs; this module measures time and memory."""
 
 from pathlib import Path
 from statistics import geometric_mean
@@ -176,7 +176,7 @@ def wait(
 
 
 def _beside(row: dict[str, Any], other: str) -> str:
-    """Seconds of another, the peer with its name, and the default's ratio to them."""
+    """Text of a cell: seconds of `other`, with the name of a peer, and the default's ratio to them."""
     name = f"{row['peer_name']}: " if other == "peer" else ""
     return f"{name}{span(row, other, '.2f')}\nratio {row[f'ratio_to_{other}']:.2f}"
 

@@ -1,4 +1,4 @@
-"""Commands of `gadabout bench` that set samplers side by side, or beside what is known of a target."""
+"""Commands of `gadabout bench` that compare samplers with each other, or with reference values of a target."""
 
 from pathlib import Path
 from typing import Annotated, Any
@@ -207,12 +207,12 @@ def _rhat(row: Row) -> str:
 
 
 def _short(number: float) -> str:
-    """A number with thousands as k, from ten of them on."""
+    """A number as text; from ten thousand on in thousands, with the suffix k."""
     return f"{number:,.0f}" if number < 9_999.5 else f"{number / 1000:,.1f}k"
 
 
 def show_cold(name: str, rows: list[dict[str, Any]], repeats: int) -> None:
-    """Prints the seconds of whole processes; of a peer that would need too many draws nothing."""
+    """Prints the seconds of whole processes; leaves them empty for a peer that would need too many draws."""
     made = lambda text: lambda row: "" if row["q"] is None else text(row)
     columns = [
         ("peer", "{peer}"),

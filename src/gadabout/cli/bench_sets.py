@@ -1,4 +1,4 @@
-"""Commands of `gadabout bench` that run the default on the built-in sets, and make the sets' true figures."""
+"""Commands of `gadabout bench` that run the default on the built-in sets, and compute their true moments."""
 
 from pathlib import Path
 from statistics import geometric_mean

@@ -8,20 +8,20 @@ from typing import Any
 from typer.core import TyperGroup
 
 FAILED = 1
-"""the run could not go on, or something could not be written"""
+"""Exit status: the run could not continue, or a file could not be written."""
 
 BAD_INPUT = 2
 INTERRUPTED = 130
 MOST_NAMES = 20
-"""names that an error tells"""
+"""Largest number of names in an error message."""
 
 
 class CliError(Exception):
-    """Something the user can put right; its message names the argument, the value and the remedy."""
+    """An error that the user can correct; its message names the argument, the value and the remedy."""
 
 
 class OneLineErrors(TyperGroup):
-    """A group of commands whose errors, its parser's included, are one line each."""
+    """A group of commands that prints each error, also of its parser, as one line."""
 
     def main(self, *args: Any, standalone_mode: bool = True, **kwargs: Any) -> Any:
         try:
@@ -38,10 +38,10 @@ class OneLineErrors(TyperGroup):
 
 
 def _message(error: Exception) -> str | None:
-    """What to tell of an error in one line; None where it is a bug, whose traceback is wanted."""
+    """The message of an error in one line; None for a bug, which is to show its traceback."""
     if isinstance(error, CliError):
         return one_line(error)
-    parser_message = getattr(error, "format_message", None)  # of the parser's errors: click's, or typer's copy of it
+    parser_message = getattr(error, "format_message", None)  # parser errors have it: click's, or typer's copy
     return None if parser_message is None else f"{one_line(parser_message())} (see --help)"
 
 
@@ -51,12 +51,12 @@ def one_line(text: object) -> str:
 
 
 def printable(text: object) -> str:
-    """A text with control characters written as Python escapes them: a terminal would obey those of a file."""
+    """A text with control characters as Python escapes, so that a terminal does not execute those of a file."""
     return "".join(letter if letter.isprintable() else repr(letter)[1:-1] for letter in str(text))
 
 
 def did_you_mean(value: str, names: Iterable[str]) -> str:
-    """The remedy for an unknown name: the nearest names, else all of them, if they are not too many to read."""
+    """The remedy for an unknown name: the nearest names, else all names, else the command that lists them."""
     names = list(names)
     near = difflib.get_close_matches(value.strip().lower(), names, n=3, cutoff=0.5)
     if near:

@@ -1,4 +1,4 @@
-"""`gadabout reproduce` and `verify`: the paper's tables and figures made again, and the library's evidence."""
+"""`gadabout reproduce` and `verify`: the paper's tables and figures, and evidence for the library's promises."""
 
 import os
 import platform
@@ -62,7 +62,7 @@ def reproduce(
 
 
 def _make(name, experiments, out, repeats, data_home, quick, progress) -> dict[str, Any]:
-    """Makes one experiment or all, prints and writes their tables, and returns what the JSON is to hold."""
+    """Makes one experiment or all, prints and writes their tables, and returns the document for the JSON file."""
     in_float64()
     from gadabout.cli.watch import watching
     from gadabout.lab.paper import Session, run
@@ -84,7 +84,7 @@ def _make(name, experiments, out, repeats, data_home, quick, progress) -> dict[s
 
 
 def _check_folder(out: Path) -> None:
-    """Makes the folder of results; raises CliError where that cannot be."""
+    """Makes the folder of results; raises CliError if it cannot be made or is not writable."""
     try:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -94,7 +94,7 @@ def _check_folder(out: Path) -> None:
 
 
 def _circumstances(quick: bool) -> dict[str, Any]:
-    """When, with what and on which machine the figures were made."""
+    """Date, machine and package versions of a run, and whether it is a quick one."""
     import jax
 
     return {

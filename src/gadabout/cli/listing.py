@@ -52,7 +52,7 @@ def _head(recipe: Callable[..., Any]) -> str:
 
 
 def _show(name: str, recipe: Callable[..., Any], in_python: bool) -> None:
-    """Prints the settings of a recipe as its signature and its docstring tell of them."""
+    """Prints the settings of a recipe, from its signature and its docstring."""
     from gadabout.cli.specs import choices
 
     parameters, hints, meaning = inspect.signature(recipe).parameters, get_type_hints(recipe), meanings(recipe)
@@ -73,7 +73,7 @@ def _show(name: str, recipe: Callable[..., Any], in_python: bool) -> None:
 
 
 def meanings(function: Callable[..., Any]) -> dict[str, str]:
-    """What the section `Args:` of a docstring says of each argument."""
+    """The description of each argument, by name, from the section `Args:` of a docstring."""
     _, _, section = (inspect.getdoc(function) or "").partition("\nArgs:\n")
     found: dict[str, str] = {}
     name = ""

@@ -1,4 +1,4 @@
-"""What the commands of the laboratory share: precision, errors, tables."""
+"""Functions shared by the commands that measure: precision, errors, tables."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -8,7 +8,7 @@ from gadabout.cli.errors import CliError
 
 Row = Mapping[str, Any]
 Columns = Sequence[tuple[str, str | Callable[[Any], str]]]
-"""of each column its heading, and a format of a row's figures, such as "{seconds:.1f}", or a function of the row"""
+"""Heading of each column, with a format of a row's figures, such as "{seconds:.1f}", or a function of the row."""
 
 
 def in_float64() -> None:
@@ -20,7 +20,7 @@ def in_float64() -> None:
 
 @contextmanager
 def measuring(what: str = "") -> Iterator[None]:
-    """Shows a spinner with these words, if any, in a terminal; what the block refuses becomes an error of one line."""
+    """Shows a spinner with the text `what`, if any, in a terminal; turns expected errors of the block into CliError."""
     from gadabout.cli.progress import working
 
     try:
@@ -31,7 +31,7 @@ def measuring(what: str = "") -> Iterator[None]:
 
 
 def show_table(title: str, columns: Columns, rows: Iterable[Row], *, left: int = 1, whole: int = 1) -> None:
-    """Prints rows as a table; its first `left` columns stand to the left, its first `whole` are never broken."""
+    """Prints rows as a table; the first `left` columns are left-aligned, the first `whole` are never wrapped."""
     forms = [form.format_map if isinstance(form, str) else form for _, form in columns]
     cells = [[form(row) for form in forms] for row in rows]
     show_cells(title, [heading for heading, _ in columns], cells, left=left, whole=whole)
@@ -40,7 +40,7 @@ def show_table(title: str, columns: Columns, rows: Iterable[Row], *, left: int =
 def show_cells(
     title: str, headings: Sequence[str], cells: Iterable[Sequence[str]], *, left: int = 1, whole: int = 1
 ) -> None:
-    """Prints a table of words; `left` and `whole` as in `show_table`."""
+    """Prints a table of texts; `left` and `whole` as in `show_table`."""
     from rich.console import Console
     from rich.table import Table
 

@@ -1,6 +1,6 @@
-"""Options that several commands have, and what stands behind them: whole numbers, and files that a command writes.
+"""Options shared by several commands, and their checks: whole numbers, and files that a command writes.
 
-A file is refused before the run where it cannot be written, and is complete or not there at all.
+A file that cannot be written is refused before the run. A written file is complete, or does not exist.
 """
 
 import os
@@ -37,7 +37,7 @@ def whole(option: str, least: int, most: int = 2**31 - 1) -> Callable[[str], int
 
 
 def number(option: str, least: int, help_text: str, most: int = 2**31 - 1, default: str | bool = True) -> Any:
-    """An option that takes a whole number; `default` is what --help shows of its default."""
+    """An option that takes a whole number; `default` is the default that --help shows."""
     return typer.Option(option, parser=whole(option, least, most), metavar="N", help=help_text, show_default=default)
 
 
@@ -53,7 +53,7 @@ RowsFile = Annotated[
     Path | None,
     typer.Option("--json", metavar="FILE", help="Keep each run's figures, a line of JSON each, and go on from it."),
 ]
-"""of commands that measure for hours"""
+"""For commands that measure for hours."""
 DataHome = Annotated[Path | None, typer.Option(metavar="DIR", help="Folder of data files.")]
 DataHomeOrCache = Annotated[
     Path | None,
@@ -67,14 +67,14 @@ Seeds = Annotated[str, typer.Option(metavar="K|A,B,…", help="How many seeds fr
 
 
 def seeds_of(text: str) -> list[int]:
-    """Whole numbers with commas between them, or so many from 0 on."""
+    """Seeds from a text: whole numbers with commas between them, or the number of seeds from 0 on."""
     if "," in text:
         return [whole("--seeds", 0, 2**32 - 1)(each) for each in text.strip(",").split(",")]
     return list(range(whole("--seeds", 1)(text)))
 
 
 def check_file(option: str, path: Path) -> None:
-    """Raises CliError where a file cannot be written at `path`; a file that is there already is replaced."""
+    """Raises CliError if a file cannot be written at `path`; an existing file may be replaced."""
     if path.is_dir() and not path.is_symlink():
         raise CliError(f"{option}: {str(path)!r} is a folder; name a file in it")
     if not path.parent.is_dir():
@@ -88,19 +88,19 @@ def check_file(option: str, path: Path) -> None:
 
 
 def check_json(path: Path | None) -> None:
-    """`check_file` of the option --json where it is given; its name `-` is standard output."""
+    """`check_file` for the option --json if it is given; the name `-` is standard output."""
     if path is not None and str(path) != STANDARD_OUTPUT:
         check_file("--json", path)
 
 
 def check_rows(path: Path | None) -> None:
-    """`check_file` of the option --json where it is given, of commands that go on from the file."""
+    """`check_file` for the option --json if it is given, for commands that continue from the file."""
     if path is not None:
         check_file("--json", path)
 
 
 def check_destinations(out: Path | None, plot: Path | None, json_file: Path | None) -> None:
-    """Raises CliError where one of the files that a run leaves cannot be written, or two are the same."""
+    """Raises CliError if an output file of a run cannot be written, or two of them are the same."""
     if out is not None:
         _check_store(out)
     if plot is not None:
@@ -112,7 +112,7 @@ def check_destinations(out: Path | None, plot: Path | None, json_file: Path | No
 
 
 def _check_plot(path: Path) -> None:
-    """`check_file`, and that the suffix is a format of figures and matplotlib is there to draw one."""
+    """`check_file`; also raises CliError if the suffix is no figure format or matplotlib is not installed."""
     if path.suffix.lower() not in PLOT_SUFFIXES:
         raise CliError(f"--plot: {str(path)!r} must end in one of {', '.join(PLOT_SUFFIXES)}")
     check_file("--plot", path)
@@ -121,7 +121,7 @@ def _check_plot(path: Path) -> None:
 
 
 def _check_store(path: Path) -> None:
-    """Raises CliError where `gadabout.sample` could not save its result at `path`."""
+    """Raises CliError if `gadabout.sample` could not save its result at `path`."""
     from gadabout.store.runs import check_destination
 
     try:
@@ -133,7 +133,7 @@ def _check_store(path: Path) -> None:
 
 @contextmanager
 def writing(path: Path) -> Iterator[None]:
-    """Turns an OSError of the block, which writes a file at `path`, into an error of one line."""
+    """Turns an OSError of the block, which writes a file at `path`, into CliError."""
     try:
         yield
     except OSError as error:
@@ -141,7 +141,7 @@ def writing(path: Path) -> Iterator[None]:
 
 
 def save_json(path: Path | None, document: Any) -> None:
-    """Writes figures as JSON where a file is named, to standard output for the name `-`."""
+    """Writes figures as JSON to `path` if it is given; to standard output for the name `-`."""
     if path is not None:
         with writing(path):
             write_json(path, document)

@@ -18,7 +18,7 @@ _NAMES = {"warmup": "warm-up"}
 
 @contextmanager
 def display(enabled: bool) -> Iterator[Callback | None]:
-    """Yields the callback of `gadabout.sample` that shows its progress, or None where none is wanted."""
+    """Yields the callback of `gadabout.sample` that shows its progress, or None if not `enabled`."""
     console = Console(stderr=True, highlight=False)
     if not enabled:
         yield None
@@ -32,7 +32,7 @@ def display(enabled: bool) -> Iterator[Callback | None]:
 
 @contextmanager
 def working(what: str, enabled: bool) -> Iterator[None]:
-    """A spinner, in a terminal only, while something takes its time; nothing of it stays."""
+    """Shows a spinner while the block runs, in a terminal only, and removes it at the end."""
     console = Console(stderr=True, highlight=False)
     if enabled and is_live(console):
         with console.status(what):
@@ -42,12 +42,12 @@ def working(what: str, enabled: bool) -> Iterator[None]:
 
 
 def is_live(console: Console) -> bool:
-    """Whether stderr is a terminal on which lines can be redrawn."""
+    """True if stderr is a terminal on which lines can be redrawn."""
     return sys.stderr.isatty() and console.is_terminal and not console.is_dumb_terminal
 
 
 def stage_bars(console: Console) -> Bars:
-    """Bars of the stages of a run, on a terminal."""
+    """Progress bars for the stages of a run, in a terminal."""
     return Bars(
         SpinnerColumn(finished_text="[green]✓[/]"),
         TextColumn("{task.description:<8}"),
@@ -84,7 +84,7 @@ class LiveProgress:
         )
 
     def _begin(self, progress: Progress) -> None:
-        """A new stage; before the first of them all was compiled."""
+        """Adds the line of a new stage; the first stage completes the line of compilation."""
         if self.compiling is not None:
             self.bars.update(self.compiling, total=1, completed=1, figures=duration(self.pace.began))
             self.compiling = None
@@ -93,7 +93,7 @@ class LiveProgress:
 
 
 def speed(pace: Pace) -> str:
-    """Gradients per second over the stage, or iterations where there are no gradients; nothing if not yet known."""
+    """Gradients per second over the stage, or iterations if there are no gradients; empty if not yet known."""
     if math.isnan(pace.iterations_per_second):
         return ""
     gradients = pace.gradients_per_second
@@ -101,7 +101,7 @@ def speed(pace: Pace) -> str:
 
 
 def left(pace: Pace) -> str:
-    """The time to the end of the stage; nothing if not yet known."""
+    """The time to the end of the stage; empty if not yet known."""
     return "" if math.isnan(pace.seconds_left) else f"{duration(pace.seconds_left)} left"
 
 

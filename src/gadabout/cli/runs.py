@@ -1,4 +1,4 @@
-"""`gadabout sample` and `resume`: a run with its progress, its report, and the files that were asked for."""
+"""`gadabout sample` and `resume`: a run with its progress, its report and the requested files."""
 
 import math
 import sys
@@ -29,7 +29,7 @@ from gadabout.files import STANDARD_OUTPUT
 
 
 class Adapt(StrEnum):
-    """What chains share in warm-up."""
+    """Whether warm-up learns one proposal from all chains, or one for each chain."""
 
     pooled = "pooled"
     per_chain = "per-chain"
@@ -179,7 +179,7 @@ def resume(
 
 
 class Wanted(NamedTuple):
-    """What the options of a command ask for beside the run."""
+    """Outputs that the options of a command request in addition to the run."""
 
     out: Path | None
     json_file: Path | None
@@ -189,7 +189,7 @@ class Wanted(NamedTuple):
 
 
 def _end(run: Callable[..., Any], name: str, wanted: Wanted) -> None:
-    """Carries a run out, prints its report and writes its files; raises typer.Exit where its status is not 0."""
+    """Executes a run, prints its report and writes its files; raises typer.Exit if the exit status is not 0."""
     from gadabout.cli.progress import working
     from gadabout.cli.terminal import show
     from gadabout.reporting.summary import summarise
@@ -217,7 +217,7 @@ def _end(run: Callable[..., Any], name: str, wanted: Wanted) -> None:
 
 
 def _carry_out(run: Callable[..., Any], show_progress: bool) -> tuple[Any, list[str]]:
-    """The result of a run, and the warnings raised on the way; raises CliError for what it refuses."""
+    """Executes a run; returns its result and its warnings. Raises CliError for an error without a result."""
     import jax
 
     import gadabout
@@ -242,7 +242,7 @@ def _carry_out(run: Callable[..., Any], show_progress: bool) -> tuple[Any, list[
 def _write(
     tree: Any, summary: Any, name: str, wanted: dict[str, Path | None]
 ) -> tuple[dict[str, Path], list[CliError]]:
-    """Writes figures and plot where they are wanted: those that are written, and what prevented the others."""
+    """Writes figures and plot if they are requested; returns the paths of those written, and the errors of others."""
     from gadabout.reporting.summary import figures
 
     def save_figure(path):

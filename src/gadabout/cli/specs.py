@@ -1,4 +1,4 @@
-"""`gad-mala:variant=exact,factor=diagonal` as a sampler, and `ess=1000,rhat=1.01` as a rule that ends a run."""
+"""Parses samplers, `gad-mala:variant=exact,factor=diagonal`, and rules that end a run, `ess=1000,rhat=1.01`."""
 
 import inspect
 from collections.abc import Callable
@@ -17,7 +17,7 @@ _TRUTH = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0"
 def parse_sampler(spec: str) -> Sampler | Plan:
     """The sampler, or plan, of a specification NAME[:setting=value,…].
 
-    Raises CliError for an unknown name or setting, a value of the wrong type, and one that the recipe refuses.
+    Raises CliError for an unknown name or setting, a value of the wrong type, and a value that the recipe refuses.
     """
     written, colon, rest = spec.partition(":")
     name = written.strip().lower().replace("_", "-")
@@ -31,7 +31,7 @@ def parse_sampler(spec: str) -> Sampler | Plan:
 
 
 def _recipe(written: str, name: str) -> Callable[..., Any]:
-    """The recipe of a name that somebody wrote; all of them are imported."""
+    """The recipe called `name`, which the user wrote as `written`; imports all recipes."""
     from gadabout.algorithms import PYTHON_RECIPES, RECIPES
 
     if name in PYTHON_RECIPES:
@@ -46,7 +46,7 @@ def _recipe(written: str, name: str) -> Callable[..., Any]:
 def parse_until(spec: str | None) -> Until | None:
     """The rule of a specification such as ess=1000,rhat=1.01,seconds=60; None for None.
 
-    Raises CliError for what is no condition, a value of the wrong type, and one that the rule refuses.
+    Raises CliError for an unknown condition, a value of the wrong type, and a value that the rule refuses.
     """
     if spec is None:
         return None
@@ -61,12 +61,12 @@ def read_settings(what: str, takes: Callable[..., Any], text: str, example: str)
     """The arguments of a function or a class from `setting=value,…`, each of the type that its signature declares.
 
     Args:
-        what: the option, to begin errors with.
+        what: the option, with which error messages begin.
         takes: the function or class.
-        text: what was written.
-        example: what to write, for errors.
+        text: the text to parse.
+        example: a valid text, for error messages.
 
-    Raises CliError for what is no setting, or is given twice, and for a value of another type.
+    Raises CliError for an unknown or repeated setting, and for a value of the wrong type.
     """
     hints, known = get_type_hints(takes), list(inspect.signature(takes).parameters)
     settings: dict[str, Any] = {}
@@ -84,7 +84,7 @@ def read_settings(what: str, takes: Callable[..., Any], text: str, example: str)
 
 
 def choices(hint: Any) -> tuple[str, ...] | type | None:
-    """What a setting of this type may be: words to choose from, bool, int or float; None for any other object.
+    """Allowed values of a setting of type `hint`: a tuple of words, or bool, int or float; None for any other object.
 
     `X | None` is read as X.
     """
@@ -95,7 +95,7 @@ def choices(hint: Any) -> tuple[str, ...] | type | None:
 
 
 def _convert(what: str, value: str, hint: Any) -> Any:
-    """A value as the type of its hint; raises CliError where it is not one."""
+    """A text converted to the type of its hint; raises CliError if it cannot be converted."""
     kind = choices(hint)
     if kind is None:
         raise CliError(f"{what} is an object, which the command line cannot write; use it from Python")

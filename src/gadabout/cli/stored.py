@@ -1,4 +1,4 @@
-"""`gadabout status` and `report`: how far a stored run is, seen from outside, and the run as one page of HTML."""
+"""`gadabout status` and `report`: progress of a stored run, from another process, and the run as a page of HTML."""
 
 import shlex
 import warnings
@@ -53,7 +53,7 @@ def status(
 
 
 def _how_to_go_on(path: Path) -> str:
-    """The command, or the call, by which a run goes on."""
+    """The command, or the Python call, that continues a run."""
     from gadabout.store.runs import manifest_of
 
     manifest = manifest_of(path)

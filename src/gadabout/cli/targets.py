@@ -24,9 +24,9 @@ Positions = Float[np.ndarray, "chains n"]
 def resolve(
     target: str, dim: int | None, init: Path | None, num_chains: int, data_home: Path | None, data: Path | None = None
 ) -> tuple[AbstractModel, Positions | None]:
-    """The model that TARGET, --dim, --init, --data and --data-home speak of, and one position for each chain if any.
+    """The model given by TARGET, --dim, --init, --data and --data-home, and one position for each chain, or None.
 
-    Raises CliError where they do not fit.
+    Raises CliError if they do not fit together or cannot be read.
     """
     if ":" in target or target.endswith(".py"):
         return _from_file(target, dim, init, num_chains, data)
@@ -88,7 +88,7 @@ def _from_file(
 
 
 def _check_data_option(target: str, log_density: Callable, data: Path | None) -> None:
-    """Raises CliError where a function takes data and --data is not there, or the other way round."""
+    """Raises CliError if a function takes data and --data is missing, or the reverse."""
     try:
         check_data_is_taken(log_density, data)
     except TypeError as error:
@@ -97,12 +97,12 @@ def _check_data_option(target: str, log_density: Callable, data: Path | None) ->
 
 
 def _near(centre: np.ndarray, key: Key[Array, ""]) -> Float[Array, " n"]:
-    """A start around a position: N(centre, I)."""
+    """A start drawn from N(centre, I)."""
     return jnp.asarray(centre, dtype=float) + jax.random.normal(key, centre.shape)
 
 
 def _data(path: Path) -> dict[str, np.ndarray]:
-    """Arrays by name from a .npz or .json file; raises CliError where it is neither, or holds what is no number."""
+    """Arrays by name from a .npz or .json file; raises CliError for another file or values that are not numbers."""
     try:
         if path.suffix == ".npz":
             with np.load(path, allow_pickle=False) as file:
@@ -127,7 +127,7 @@ def _data(path: Path) -> dict[str, np.ndarray]:
 
 
 def _module(path: Path) -> ModuleType:
-    """The user's file as a module, which may import its neighbours; raises CliError where it cannot be loaded."""
+    """The user's file as a module, which may import from its folder; raises CliError if it cannot be loaded."""
     if not path.is_file():
         raise CliError(f"TARGET: there is no file {str(path)!r}; check the path")
     spec = importlib.util.spec_from_file_location(f"gadabout_target_{path.stem}", path)
@@ -144,14 +144,14 @@ def _module(path: Path) -> ModuleType:
 
 
 def _line(error: BaseException, path: Path) -> str:
-    """The line of the user's file where an error arose, " in line 3", if it arose there."""
+    """The line of the user's file where an error arose, as " in line 3"; empty if it arose elsewhere."""
     lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if Path(frame.filename) == path]
     lines += [error.lineno] if isinstance(error, SyntaxError) else []
     return f" in line {lines[-1]}" if lines else ""
 
 
 def _positions(path: Path, num_chains: int) -> np.ndarray:
-    """One position (n,) or one per chain (num_chains, n) from a .npy file; raises CliError where it is neither."""
+    """One position (n,) or one per chain (num_chains, n) from a .npy file; raises CliError for anything else."""
     try:
         positions = np.load(path, allow_pickle=False)
     except (OSError, ValueError, EOFError) as error:

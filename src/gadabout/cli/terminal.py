@@ -33,9 +33,9 @@ def show(tree: xr.DataTree, summary: Summary, target: str, notes: Sequence[str])
 
 
 def table(summary: Summary, title: str) -> Table:
-    """The figures of each coordinate, or of those with the smallest ESS where there are many.
+    """A table of the figures of each coordinate; of many coordinates, those with the smallest ESS.
 
-    MCSE is the Monte Carlo standard error of the mean: what is left of chance in it.
+    MCSE is the Monte Carlo standard error of the mean, its random error.
     """
     chains, _, n = summary.draws.shape
     shown = np.arange(n) if n <= MAX_ROWS else summary.worst(MAX_ROWS)
@@ -44,7 +44,7 @@ def table(summary: Summary, title: str) -> Table:
     if n > MAX_ROWS:
         caption += f"; the {MAX_ROWS} of {n} coordinates with the smallest ESS"
     result = Table(title=escape(printable(title)), caption=caption, title_justify="left", caption_justify="left")
-    result.add_column("")  # where there is no room, names break and figures do not
+    result.add_column("")  # in a narrow terminal names wrap, figures do not
     for heading in ("mean", "MCSE", "sd", "5 %", "95 %", "ESS bulk", "ESS tail", "R-hat"):
         result.add_column(heading, justify="right", no_wrap=True)
     for i in shown:
@@ -63,7 +63,7 @@ def table(summary: Summary, title: str) -> Table:
 
 
 def _judged(value: float, text: str, bad: bool) -> str:
-    """A cell: yellow where it is bad, a dash where there is no value."""
+    """Text of a cell: yellow if `bad`, a dash if `value` is NaN."""
     return "–" if np.isnan(value) else f"[yellow]{text}[/]" if bad else text
 
 
@@ -91,7 +91,7 @@ def totals(tree: xr.DataTree, summary: Summary) -> list[str]:
 
 
 def each_chain(tree: xr.DataTree, width: int) -> list[str]:
-    """A line with the acceptance rate of each chain, where there are several and room for all of them."""
+    """A line with the acceptance rate of each chain; no line for one chain, or if it exceeds `width`."""
     rates = means(tree, "sample_stats", "acceptance_rate")
     if rates is None or len(rates) < 2:
         return []
@@ -100,7 +100,7 @@ def each_chain(tree: xr.DataTree, width: int) -> list[str]:
 
 
 def told(tree: xr.DataTree, notes: Sequence[str]) -> list[str]:
-    """What is to be said of a result, each thing once, with options in place of the arguments of `gadabout.sample`."""
+    """Warnings of a result, each once, with command-line options in place of the arguments of `gadabout.sample`."""
     return list(dict.fromkeys(one_line(_in_options(text)) for text in [*tree.attrs["warnings"], *notes]))
 
 

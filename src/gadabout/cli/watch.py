@@ -16,7 +16,7 @@ from gadabout.lab.paper import Unit, Watcher
 
 @contextmanager
 def watching(enabled: bool) -> Iterator[Watcher]:
-    """Yields the watcher of a session, which says nothing where no progress is wanted."""
+    """Yields the watcher of a session; it prints nothing if not `enabled`."""
     console = Console(stderr=True, highlight=False)
     if not enabled:
         yield Watcher()
@@ -61,7 +61,7 @@ class LiveWatcher(Watcher):
 
 
 class TextWatcher(Watcher):
-    """A line for every run that is finished."""
+    """Prints a line for every finished run."""
 
     def begin(self, name, total, there):
         self.done_runs, self.total = there, total

@@ -1,4 +1,4 @@
-"""What is evaluated: log π and gradients of batches of positions, on the host's side."""
+"""Densities: log π and its gradients at batches of positions, evaluated from the host."""
 
 import traceback
 
@@ -26,7 +26,7 @@ __all__ = [
 ]
 
 BLOCK = 31
-"""proposals of each chain whose log densities are evaluated at once"""
+"""proposals of each chain whose log densities are evaluated in one batch"""
 
 
 def density_of(
@@ -40,8 +40,8 @@ def density_of(
 ) -> AbstractDensity:
     """The density of a target's flat positions (see `JaxDensity`).
 
-    A `HostDensity` is evaluated without a compiler, and by every process for itself. Where its layout has transforms,
-    their log Jacobian comes from JAX, and the host is called from a compiled program.
+    A `HostDensity` is evaluated without a compiler, by every process for itself. If its layout has transforms, JAX
+    computes their log Jacobian, and a compiled program calls the host; so too if coordinates are not real.
     """
     function, layout = target.function, target.layout
     plain = layout is None or (not layout.transforms and bool(layout.is_real.all()))
@@ -53,7 +53,7 @@ def density_of(
 def density_for(
     target: Target, layout: Layout, chains: int, mesh: Mesh | None = None, chain_block: int | None = None
 ) -> AbstractDensity:
-    """The density that a run of some chains evaluates on the host.
+    """The density that the host evaluates in a run of `chains` chains.
 
     Raises TypeError or ValueError, with the remedy, for a log density that cannot be evaluated or differentiated.
     """

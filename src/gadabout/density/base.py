@@ -1,30 +1,30 @@
-"""Densities as the host evaluates them: batches of positions in, log π and its gradient out, counted."""
+"""Base class of the densities that the host evaluates: log π and its gradient at batches of positions, with counts."""
 
 from abc import ABC, abstractmethod
 
 import numpy as np
 
 FAR = 1000.0
-"""nats; trajectories that diverge go further, to where exp overflows, and no draw is there"""
+"""nats below the highest log π; only diverging trajectories go further, to where exp overflows, and no draw does"""
 COUNTED = ("gradients", "values", "outside", "invalid", "undefined")
-"""what a density counts of rows, by its attributes"""
+"""names of a density's attributes that count rows"""
 
 
 class AbstractDensity(ABC):
-    """log π of rows x (m, n), for any m; NumPy arrays of float64 in and out.
+    """log π at rows x (m, n), for any m; inputs and outputs are NumPy arrays of float64.
 
     Attributes:
-        dim: coordinates n of a position.
-        gradients: rows whose gradient was evaluated so far.
-        values: rows of which log π alone was evaluated so far.
-        outside: rows at which log π is −∞.
-        invalid: rows at which log π is NaN or +∞.
-        undefined: rows at which log π is finite, no further than `FAR` below the highest yet, and its gradient NaN.
-        undefined_in: by coordinate, those rows in which its derivative is NaN, (n,).
+        dim: number n of coordinates of a position.
+        gradients: number of rows at which the gradient was evaluated.
+        values: number of rows at which log π alone was evaluated.
+        outside: number of rows at which log π is −∞.
+        invalid: number of rows at which log π is NaN or +∞.
+        undefined: number of rows with NaN in the gradient and a finite log π at most `FAR` below the highest so far.
+        undefined_in: number of those rows in which the derivative is NaN, for each coordinate, (n,).
     """
 
     operations = 0.0
-    """on floating-point numbers that a gradient takes, as far as somebody can count them"""
+    """floating-point operations of one gradient, as far as they can be counted"""
 
     def __init__(self, dim: int):
         self.dim, self.gradients, self.values = dim, 0, 0
@@ -34,7 +34,7 @@ class AbstractDensity(ABC):
 
     @property
     def counts(self) -> np.ndarray:
-        """All that was counted, so that a checkpoint holds it: (5 + n,)."""
+        """All counts in one array, for checkpoints: shape (5 + n,)."""
         return np.array([*(getattr(self, name) for name in COUNTED), *self.undefined_in])
 
     @counts.setter
@@ -66,7 +66,7 @@ class AbstractDensity(ABC):
         return value, grad
 
     def _count(self, value: np.ndarray) -> np.ndarray:
-        """Which values are finite, (m,); the others are counted."""
+        """Mask of the finite values, (m,); values that are not finite are counted."""
         finite = np.isfinite(value)
         if not finite.all():
             outside = int(np.sum(value == -np.inf))
@@ -82,8 +82,8 @@ class AbstractDensity(ABC):
 
     @abstractmethod
     def _value(self, x: np.ndarray) -> np.ndarray:
-        """`value` of at least one row."""
+        """`value` for at least one row."""
 
     @abstractmethod
     def _value_and_grad(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """`value_and_grad` of at least one row."""
+        """`value_and_grad` for at least one row."""

@@ -1,4 +1,4 @@
-"""Densities that JAX evaluates: two programs are compiled, and nothing else."""
+"""Densities that JAX evaluates, by exactly two compiled programs."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -16,27 +16,27 @@ from gadabout.density.base import AbstractDensity
 from gadabout.target import Target
 
 GRADIENT_COST = 6
-"""rows of a full block of values that take as long as one with its gradient (7 on ripley, 3 on german)"""
+"""cost of a row with its gradient, in rows of a full block of values (7 on ripley, 3 on german)"""
 
 
 class JaxDensity(AbstractDensity):
-    """log π of a `Target`: a program for value and gradient of `chains` rows, and one for the value of `block` rows.
+    """log π of a `Target`: one program for value and gradient of `chains` rows, one for the value of `block` rows.
 
-    The target's function is traced here, and what it raises is raised here; both programs are then compiled side by
-    side in threads, and the first use waits. Data and other arrays of the target are arguments of the programs: a
-    target with others of the same shape compiles nothing (`gadabout.executables`). Rows are padded by repeating the
-    first, more rows are split. The precision is JAX's default one when this is made.
+    The constructor traces the target's function and raises its errors. Threads then compile both programs in parallel;
+    the first use of a program waits for it. Data and other arrays of the target are arguments of the programs: a target
+    with other arrays of the same shape compiles nothing (`gadabout.executables`). A small batch is padded with copies
+    of its first row, a large batch is split. The precision is JAX's default at construction.
 
     Args:
-        target: the log density of flat positions.
-        dim: coordinates n of a position.
-        chains: rows whose gradients are usually evaluated at once.
-        block: rows whose values are usually evaluated at once.
-        mesh: devices that rows are dealt to, each of which has its own copy of the programs. Each process evaluates
-            the rows of its devices and has the results of all: all processes must make the same calls.
+        target: log density of flat positions.
+        dim: number n of coordinates of a position.
+        chains: usual number of rows in a batch of gradients.
+        block: usual number of rows in a batch of values.
+        mesh: devices among which rows are divided; each has its own copy of the programs. Each process evaluates the
+            rows of its devices and receives the results of all: all processes must make the same calls.
         chain_block: rows that a device evaluates at a time. Results then have the same bits for any number of devices:
             the programs are the same, one loop over blocks whose number is an argument. (Partitioned programs are not:
-            XLA simplifies them in another order, and the gradient of Neal's funnel is rounded otherwise.)
+            XLA simplifies them in another order and rounds the gradient of Neal's funnel differently.)
     """
 
     def __init__(
@@ -55,10 +55,10 @@ class JaxDensity(AbstractDensity):
         self._chain_block = chain_block
         leaves, structure = jax.tree.flatten(replace(target, edition=None))
         is_array = [eqx.is_array(leaf) for leaf in leaves]
-        arrays = [leaf for leaf, is_one in zip(leaves, is_array, strict=True) if is_one]  # a list is quickly passed
+        arrays = [leaf for leaf, is_one in zip(leaves, is_array, strict=True) if is_one]  # a list is passed quickly
         self._arrays = {i: jax.device_put(arrays, self._devices[i]) for i in self._own}
 
-        @jax.jit  # traced once for both
+        @jax.jit  # traced once for both programs
         def log_density(x, arrays):
             given = iter(arrays)
             now = [next(given) if is_one else leaf for leaf, is_one in zip(leaves, is_array, strict=True)]
@@ -78,14 +78,14 @@ class JaxDensity(AbstractDensity):
 
     @cached_property
     def operations(self) -> float:
-        """On floating-point numbers that a gradient takes (`executables.operations`)."""
+        """Number of floating-point operations of one gradient (`executables.operations`)."""
         x = jax.ShapeDtypeStruct((self.dim,), self.dtype)
         return executables.operations(self._gradient, x, self._arrays[self._own[0]])
 
     def _value(self, x):
         chains, block = (size * len(self._devices) for size in self._sizes)
         rest = len(x) % block
-        if self._chain_block or GRADIENT_COST * (rest + -rest % chains) > block:  # no more than the padded block takes
+        if self._chain_block or GRADIENT_COST * (rest + -rest % chains) > block:  # the padded block costs less
             rest = 0
         tables = [self._evaluated(self._value_programs, self._sizes[1], 1, x[: len(x) - rest])]
         tables += [self._evaluated(self._gradient_programs, self._sizes[0], 1, x[len(x) - rest :])] if rest else []
@@ -96,7 +96,7 @@ class JaxDensity(AbstractDensity):
         return table[:, 0].copy(), table[:, 1:].copy()
 
     def _evaluated(self, programs: dict[int, Any], size: int, columns: int, x: np.ndarray) -> np.ndarray:
-        """The first columns of what programs return for rows (m, n), of which each device has its share."""
+        """The first `columns` columns of the programs' results for rows (m, n), which are divided among the devices."""
         rows, least = len(x), self._chain_block or 1
         if len(self._own) == len(self._devices) == 1 and 0 < rows <= size:
             return np.asarray(self._call(programs[0], 0, size, x))[:rows, :columns].astype(np.float64)
@@ -116,13 +116,13 @@ class JaxDensity(AbstractDensity):
         return table.astype(np.float64)
 
     def _call(self, program: Any, i: int, size: int, x: np.ndarray) -> jax.Array:
-        """What a program returns once it is through, for rows that are padded here."""
+        """The result of a program for rows that are padded here; waits until the program is compiled."""
         blocks = np.array(-(-len(x) // (self._chain_block or size)), np.int32)
         padded = x if len(x) == size else np.concatenate([x, np.repeat(x[:1], size - len(x), 0)])
         return program.result()(padded.astype(self.dtype), self._arrays[i], blocks)
 
     def _batched(self, function: Callable) -> Callable:
-        """The program of rows (m, n), arrays, and the number of blocks; it returns columns (m, 1) or (m, 1 + n)."""
+        """A program of rows (m, n), arrays and the number of blocks, which returns columns (m, 1) or (m, 1 + n)."""
 
         def each(x, arrays):
             found = jax.vmap(function, (0, None))(x, arrays)
@@ -144,7 +144,7 @@ class JaxDensity(AbstractDensity):
         return x, self._arrays[i], jax.ShapeDtypeStruct((), np.int32, sharding=sharding)
 
     def _size(self, rows: int) -> int:
-        """Rows of a program: a device's share, or as many whole blocks as one device would have."""
+        """Number of rows of a program: a device's share, or with `chain_block` all rows, rounded up to whole blocks."""
         return (
             -(-rows // self._chain_block) * self._chain_block if self._chain_block else -(-rows // len(self._devices))
         )
@@ -159,7 +159,7 @@ def _process(device: Any) -> int:
 
 
 def _whole(table: np.ndarray, owners: np.ndarray) -> np.ndarray:
-    """Rows (m, k), each from the process that owns it; one communication, of bits in either precision."""
+    """Rows (m, k), each from the process that owns it, by one exchange of bits in either precision."""
     from jax.experimental.multihost_utils import process_allgather
 
     tables = np.asarray(process_allgather(table.view(np.uint32)))

@@ -1,4 +1,4 @@
-"""Densities that a function of the host evaluates: no program is compiled."""
+"""Densities that a host function evaluates, without compiled programs."""
 
 import os
 from collections.abc import Callable
@@ -15,14 +15,14 @@ from gadabout.layout import Layout
 
 
 class RowsDensity(AbstractDensity):
-    """log π by a host function of rows; what that raises is raised here.
+    """log π by a host function of rows; errors of the function are raised unchanged.
 
     Args:
-        rows: of float64 rows (m, n); returns log π (m,) and its gradient (m, n).
-        dim: coordinates n of a position.
-        value_rows: of the same rows; returns log π alone. By default it is `rows`, whose gradients are dropped.
-        order: columns of a position in the order in which the functions take them; by default as they are.
-        differentiable: False where what `rows` returns as gradients are none.
+        rows: function of float64 rows (m, n) that returns log π (m,) and its gradient (m, n).
+        dim: number n of coordinates of a position.
+        value_rows: function of the same rows that returns log π alone; by default `rows`, whose gradients are dropped.
+        order: columns of a position in the order in which the functions take them; by default unchanged.
+        differentiable: False if the gradients that `rows` returns are invalid; `value_and_grad` then raises TypeError.
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class RowsDensity(AbstractDensity):
 
 
 def rows_density(host: HostDensity, dim: int, layout: Layout | None) -> RowsDensity:
-    """The density of flat positions of a layout without transforms, whose coordinates stand in the layout's order."""
+    """The density of flat positions of a layout without transforms; coordinates stand in the layout's order."""
     order = None
     if layout is not None:
         position = layout.position(layout.split(np.arange(float(dim))))
@@ -61,13 +61,13 @@ def rows_density(host: HostDensity, dim: int, layout: Layout | None) -> RowsDens
 
 
 class InThreads:
-    """`Rows` by a function of one position (n,) that releases Python's lock, such as a call of BridgeStan.
+    """`Rows` from a function of one position (n,) that releases Python's lock, such as a call of BridgeStan.
 
-    Rows are dealt to threads and stay in order. What the function raises is raised, with a note of the row.
+    Rows are divided among threads; results keep their order. An error of the function is raised with a note of its row.
 
     Args:
         function: returns log π and its gradient (n,), or None for the gradient where the density is zero.
-        threads: at most so many; by default one for each core.
+        threads: maximum number of threads; by default one for each core.
     """
 
     def __init__(self, function: Callable[[np.ndarray], tuple[Any, Any]], threads: int | None = None):

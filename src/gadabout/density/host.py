@@ -11,14 +11,14 @@ from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float, PyTree
 
 type Rows = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
-"""of float64 rows (m, n): log densities (m,) and their gradients (m, n)"""
+"""function of float64 rows (m, n) that returns log densities (m,) and their gradients (m, n)"""
 
 
 class HostDensity(eqx.Module):
-    """A log density of positions whose value and gradient come from the host, all chains in one call.
+    """A log density whose value and gradient the host computes, for all chains in one call.
 
-    Rows hold the leaves of a position one after another: in the order of `names`, or in JAX's where there are none.
-    `value_rows` returns the values alone, where that is cheaper.
+    A row holds the leaves of a position one after another: in the order of `names`, or in JAX's order without names.
+    `value_rows` returns the values alone, for functions where this is cheaper.
     """
 
     rows: Rows = eqx.field(static=True)
@@ -49,7 +49,7 @@ def _both(rows: Rows, x: Float[Array, " n"]) -> tuple[Array, Array]:
 
 
 def _pair(rows: Rows, x: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Value and gradient of rows of any leading axes."""
+    """Value and gradient of rows with any leading axes."""
     x = np.asarray(x)
     value, gradient = rows(np.asarray(x, np.float64).reshape(-1, x.shape[-1]))
     return np.asarray(value, x.dtype).reshape(x.shape[:-1]), np.asarray(gradient, x.dtype).reshape(x.shape)

@@ -1,4 +1,4 @@
-"""How good the draws are: what well-kept libraries lack, and one table of what they give."""
+"""Diagnostics of draws that established libraries lack, and one table of those that they offer."""
 
 from gadabout.diagnostics.functions import diagnose, evaluate, positions
 from gadabout.diagnostics.importance_weights import independence_efficiency, pareto_k, tail_size

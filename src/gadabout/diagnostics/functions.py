@@ -21,21 +21,21 @@ def diagnose(tree: "xr.DataTree", f: Callable[[Any], Any], *, superchains: int |
     Args:
         tree: a result of `gadabout.sample`, or any tree with a `posterior` of dimensions (chain, draw, ...).
         f: a function, written in JAX, of one position: a dict of the posterior's variables, or the array itself where
-            `x` is the only one. Returns a number or an array; each of its entries is judged by itself.
-        superchains: for many short chains, the number of groups of chains that started from the same place, as equal
-            blocks of consecutive chains; adds `rhat_nested` (Margossian et al. 2024).
+            `x` is the only one. Returns a number or an array; each entry has diagnostics of its own.
+        superchains: number of groups of chains, for many short chains. A group is a block of consecutive chains that
+            started from the same position; all have equal size. Adds `rhat_nested` (Margossian et al. 2024).
 
     Returns:
         A dataset whose variables have the shape of f's value: `mean`, `sd`, `mcse_mean`, `mcse_sd`, `ess_mean`,
         `ess_bulk`, `ess_tail`, `rhat` (rank-normalised and split, Vehtari et al. 2021) and `rhat_classical` (Gelman &
-        Rubin 1992, unsplit). All but `mean` and `sd` are NaN for fewer than four draws; the R-hats for a single chain.
+        Rubin 1992, unsplit). All but `mean` and `sd` are NaN for fewer than four draws; R-hats also for one chain.
 
     Raises:
-        TypeError: if an argument is not of its kind, or f returns something other than numbers.
+        TypeError: if an argument has the wrong type, or f returns something other than numbers.
         ValueError: if `superchains` does not divide the number of chains.
     """
     import xarray as xr
-    from arviz_stats.base.array import array_stats  # takes a second to import: only where it is used
+    from arviz_stats.base.array import array_stats  # imported here because the import takes a second
 
     values = evaluate(tree, f)
     num_chains, num_draws = values.shape[:2]
@@ -50,7 +50,7 @@ def diagnose(tree: "xr.DataTree", f: Callable[[Any], Any], *, superchains: int |
         table[f"ess_{method}"] = array_stats.ess(values, method=method, **prob, **axes) if enough else nothing
     for name, method in (("rhat", "rank"), ("rhat_classical", "identity")):
         judged = enough and num_chains > 1
-        with np.errstate(divide="ignore", invalid="ignore"):  # chains that each stand still give infinity or NaN
+        with np.errstate(divide="ignore", invalid="ignore"):  # constant chains give infinity or NaN
             table[name] = array_stats.rhat(values, method=method, **axes) if judged else nothing
     if superchains is not None:
         if num_chains % check_whole("superchains", superchains):
@@ -74,6 +74,6 @@ def evaluate(tree: "xr.DataTree", f: Callable[[Any], Any]) -> np.ndarray:
 
 
 def positions(posterior: "xr.DataTree") -> Any:
-    """All draws as positions with leading axes (chain, draw): a dict by variable, or the bare array if `x` is alone."""
+    """All draws as positions with leading axes (chain, draw): a dict by variable, or the array if only `x` exists."""
     draws = {str(name): np.asarray(variable.values) for name, variable in posterior.data_vars.items()}
     return draws["x"] if list(draws) == ["x"] else draws

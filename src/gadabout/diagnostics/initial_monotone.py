@@ -9,7 +9,7 @@ BLOCK = 1_000_000  # numbers transformed at once: bounds the memory of the Fouri
 
 
 def check_draws(draws: np.ndarray) -> np.ndarray:
-    """The draws in float64; raises ValueError where they are not of shape (chain, draw, n)."""
+    """The draws in float64; raises ValueError unless their shape is (chain, draw, n) without empty axes."""
     draws = check_array("draws", draws, "an array of shape (chain, draw, n)", finite=False)
     if draws.ndim != 3 or 0 in draws.shape:
         raise ValueError(

@@ -1,7 +1,7 @@
 r"""Bulk and tail ESS and R-hat of many coordinates at once (Vehtari et al. 2021).
 
-The figures are those of `arviz_stats`, to rounding; that computes one coordinate after another, five times as slowly,
-and counts a coordinate whose unit is so large that its draws differ by less than 1e-15 as one that never moves.
+The results equal those of `arviz_stats` up to rounding. `arviz_stats` computes one coordinate after another, five times
+as slowly. It treats a coordinate as constant if its draws differ by less than 1e-15 because its unit is large.
 
 Rows are coordinates: arrays have the shape (k, chain, draw), and all draws are finite.
 """
@@ -14,17 +14,17 @@ import numpy as np
 
 
 def split(rows: np.ndarray) -> np.ndarray:
-    """The first and the last half of every chain as chains of their own; of an odd number the middle draw is left."""
+    """The first and the last half of every chain as separate chains; without the middle draw of an odd number."""
     half = rows.shape[2] // 2
     return np.concatenate([rows[:, :, :half], rows[:, :, rows.shape[2] - half :]], axis=1)
 
 
 class Judged(NamedTuple):
-    """Figures of k coordinates, shape (k,) each.
+    """Diagnostics of k coordinates, shape (k,) each.
 
-    `tail` is the smaller ESS of the 5 % and the 95 % quantile. `within` is the smaller of bulk and tail ESS where only
-    what chains do by themselves counts, not how far they lie apart. `rhat` is the larger of the R-hat of ranks and that
-    of the ranks of distances from the median; of a single chain it compares the two halves.
+    `tail` is the smaller ESS of the 5 % and the 95 % quantile. `within` is the smaller of bulk and tail ESS computed
+    without the differences between chains. `rhat` is the larger of two R-hats: that of the ranks, and that of the ranks
+    of distances from the median. For a single chain, `rhat` compares the two halves.
     """
 
     bulk: np.ndarray
@@ -34,7 +34,7 @@ class Judged(NamedTuple):
 
 
 def judged_rows(rows: np.ndarray) -> Judged:
-    """The figures of each row, of at least 4 draws a chain."""
+    """Diagnostics of each row; a chain needs at least 4 draws."""
     halves = split(rows)
     z, folded = normal_scores(halves)
     quantiles = np.quantile(rows, (0.05, 0.95), axis=(1, 2))
@@ -50,14 +50,14 @@ def rhat_rows(rows: np.ndarray) -> np.ndarray:
 
 
 def ess_of_mean(rows: np.ndarray) -> np.ndarray:
-    """ESS of the mean of each row, shape (k,); of one that never moves, the number of draws."""
+    """ESS of the mean of each row, shape (k,); for a constant row, the number of draws."""
     return _ess(split(np.asarray(rows, np.float64)))[0]
 
 
 def normal_scores(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    r"""$\Phi^{-1}((r - 3/8)/(S + 1/4))$ with the rank r of each of a row's S draws, a mean rank of equals.
+    r"""Normal scores $\Phi^{-1}((r - 3/8)/(S + 1/4))$ of each row's S draws, and of their distances from its median.
 
-    And the same of distances from the row's median, which are sorted by merging both sides of it.
+    r is the rank; equal values have their mean rank. Distances are sorted by merging both sides of the median.
     """
     flat = rows.reshape(len(rows), -1)
     S = flat.shape[1]
@@ -74,9 +74,9 @@ def normal_scores(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 @lru_cache(2)
 def _scores(S: int) -> np.ndarray:
-    """The normal scores of the ranks 1 to S, and of those half-way between them, in order: 2 S - 1 of them.
+    """Normal scores of the ranks 1 to S and of the half-way ranks between them, in ascending order: 2 S - 1 numbers.
 
-    By Python's own quantiles: SciPy takes longer to import than a short run lasts.
+    Quantiles come from Python's `statistics`: importing SciPy takes longer than a short run.
     """
     lower = ((np.arange(S) / 2 + 5 / 8) / (S + 1 / 4)).tolist()
     scores = np.fromiter(map(NormalDist().inv_cdf, lower), float, S)
@@ -86,14 +86,14 @@ def _scores(S: int) -> np.ndarray:
 
 
 def _of_ranks(ordered: np.ndarray, scores: np.ndarray) -> np.ndarray:
-    """The scores of values in order, shape (k, S), given those of all ranks and of those half-way."""
+    """Scores of sorted values, shape (k, S), given `scores` of all ranks and half-way ranks."""
     S, begins = ordered.shape[1], np.ones(ordered.shape, bool)
     np.not_equal(ordered[:, 1:], ordered[:, :-1], out=begins[:, 1:])
     alone = np.broadcast_to(scores[::2], ordered.shape)
     if begins.all():
         return alone
     begins, found = begins.ravel(), alone.flatten()
-    goes_on = np.append(~begins[1:], False)  # the next one is equal
+    goes_on = np.append(~begins[1:], False)  # the next value is equal
     first, last = np.flatnonzero(begins & goes_on), np.flatnonzero(~begins & ~goes_on)
     equals = last - first + 1
     found[begins <= goes_on] = np.repeat(scores[2 * (first % S) + equals - 1], equals)
@@ -101,7 +101,7 @@ def _of_ranks(ordered: np.ndarray, scores: np.ndarray) -> np.ndarray:
 
 
 def _rhat(chains: np.ndarray) -> np.ndarray:
-    """R-hat of chains as they are; infinite where each stands still at a place of its own."""
+    """R-hat of chains without splitting or ranking; infinite for constant chains with different values."""
     draws = chains.shape[2]
     between, within = chains.mean(2).var(1, ddof=1), chains.var(2, ddof=1).mean(1)
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -109,7 +109,7 @@ def _rhat(chains: np.ndarray) -> np.ndarray:
 
 
 def _ess(chains: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """ESS of the mean of all chains together, and the same as if their means were one."""
+    """ESS of the mean over all chains, and the same without the differences between the chains' means."""
     _, num_chains, draws = chains.shape
     covariance, means = _autocovariance(chains)
     between = means.var(1, ddof=1)[:, None] if num_chains > 1 else np.zeros((len(chains), 1))
@@ -118,16 +118,16 @@ def _ess(chains: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     ess = []
     for total in (covariance[:, :1] + between, covariance[:, :1]):
         rho = 1 - (within - covariance) / np.where(total > 0, total, 1)
-        time = np.where(total[:, 0] > 0, _geyer(rho), num_chains * draws)  # chains that each stand still are one draw
+        time = np.where(total[:, 0] > 0, _geyer(rho), num_chains * draws)  # constant chains count as one draw
         time = np.maximum(time, 1 / np.log10(num_chains * draws))
         ess.append(np.where(constant, float(num_chains * draws), num_chains * draws / time))
     return ess[0], ess[1]
 
 
 def _geyer(rho: np.ndarray) -> np.ndarray:
-    r"""Integrated time from autocorrelations (k, draw) by the initial monotone sequence, as Stan and arviz cut it."""
+    r"""Integrated time from autocorrelations (k, draw) by the initial monotone sequence, cut as in Stan and arviz."""
     rho[:, 0] = 1
-    most = max(0, (rho.shape[1] - 3) // 2)  # no further than the pair of this number
+    most = max(0, (rho.shape[1] - 3) // 2)  # largest index of a pair that may be used
     pairs = rho[:, : 2 * most + 2].reshape(len(rho), -1, 2).sum(2)
     positive = np.logical_and.accumulate(pairs > 0, axis=1)
     K = np.minimum(positive.sum(1), most)
@@ -138,7 +138,7 @@ def _geyer(rho: np.ndarray) -> np.ndarray:
 
 
 def _autocovariance(chains: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Autocovariances, means over chains, (k, draw), and the chains' means (k, chain), in a unit of each row's own."""
+    """Autocovariances averaged over chains (k, draw), and chains' means (k, chain), scaled by each row's own unit."""
     draws = chains.shape[2]
     centred = chains - chains.mean(axis=(1, 2), keepdims=True)
     scale = np.abs(centred).max(axis=(1, 2), keepdims=True)

@@ -1,4 +1,4 @@
-"""The driver: carries a plan out on a model, chunk by chunk, and keeps what it records."""
+"""The driver: runs a plan on a model, chunk by chunk, and stores its records."""
 
 from gadabout.driver import devices
 from gadabout.driver.checkpoint import Account, Checkpoint, CheckpointError, Cursor

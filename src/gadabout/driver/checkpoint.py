@@ -1,4 +1,4 @@
-"""A run as plain arrays and JSON, from which it goes on to the same bits."""
+"""Checkpoints: a run as plain arrays and JSON, from which it continues to the same bits."""
 
 import json
 from dataclasses import asdict, dataclass, field
@@ -16,7 +16,7 @@ FORMAT = 2
 
 @dataclass(frozen=True)
 class Cursor:
-    """Where a run stands: its stage, iterations done of it and since the run began; how draws are made, and why."""
+    """A run's position: stage, iterations done in it and since the start; evidence of how draws are made, and why."""
 
     stage: int = 0
     done: int = 0
@@ -26,7 +26,7 @@ class Cursor:
 
 @dataclass(frozen=True)
 class Account:
-    """What a run has cost so far, and the length of its next chunk."""
+    """The costs of a run so far, and the length of its next chunk."""
 
     seconds: dict[str, float]
     iterations: int
@@ -35,28 +35,28 @@ class Account:
 
 
 class CheckpointError(ValueError):
-    """A checkpoint that does not belong to this run; the message says in what they differ."""
+    """A checkpoint that does not belong to this run; the message names the difference."""
 
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """All that a run needs to go on: the stage's progress by path, keys as their data, and where it stands."""
+    """All that a run needs to continue: the stage's progress by path, keys as their data, cursor and account."""
 
     arrays: dict[str, np.ndarray]
     keys: dict[str, str]
-    """the implementation of those arrays that are the data of keys, by path"""
+    """the implementation of each array that is key data, by path"""
     cursor: Cursor
     account: Account
     fingerprint: str
 
     def to_json(self) -> str:
-        """Everything but the arrays."""
+        """The JSON text of everything but the arrays."""
         names = ("keys", "cursor", "account", "fingerprint")
         return json.dumps({"format": FORMAT, **{name: asdict(self)[name] for name in names}})
 
     @staticmethod
     def from_json(text: str, arrays: dict[str, np.ndarray]) -> "Checkpoint":
-        """What `to_json` wrote, and its arrays; raises CheckpointError for another format."""
+        """The checkpoint from the text of `to_json` and its arrays; raises CheckpointError for another format."""
         plain = json.loads(text)
         if plain.get("format") != FORMAT:
             raise CheckpointError(f"the checkpoint has the format {plain.get('format')!r}, this version reads {FORMAT}")
@@ -66,12 +66,12 @@ class Checkpoint:
     def progress(self, skeleton: PyTree) -> PyTree:
         """The stored progress in the form of `skeleton`, whose leaves need only have shapes and types.
 
-        Raises CheckpointError where an array is missing, or has another shape or type.
+        Raises CheckpointError if an array is missing, or has another shape or type.
         """
         return tree_map_with_path(self._restored, skeleton)
 
     def nested(self) -> dict[str, Any]:
-        """The stored progress of a host stage: dicts of NumPy arrays, of whatever shape they have."""
+        """The stored progress of a host stage: nested dicts of NumPy arrays of any shape."""
         tree: dict[str, Any] = {}
         for name, values in self.arrays.items():
             *folders, last = name.split("/")
@@ -102,7 +102,7 @@ class Checkpoint:
 
 
 def take(progress: PyTree, cursor: Cursor, account: Account, fingerprint: str) -> Checkpoint:
-    """A checkpoint of a stage's progress, in copies: a view of an array would keep it from being donated."""
+    """A checkpoint of a stage's progress, in copies: a view of an array would prevent its donation."""
     arrays, keys, of_host = {}, {}, isinstance(progress, dict)
     whole = (lambda node: not isinstance(node, dict)) if of_host else None
     for path, leaf in tree_leaves_with_path(progress, is_leaf=whole):

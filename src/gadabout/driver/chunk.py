@@ -1,6 +1,6 @@
-"""Chunks of iterations: how long the next one is, and what becomes of one that was made.
+"""Chunks of iterations: the length of the next one, and the storage of finished ones.
 
-One chunk is computed while the records of the one before it are stored and reported.
+One chunk is computed while the records of the previous one are stored and reported.
 """
 
 import time
@@ -23,7 +23,7 @@ from gadabout.driver.stopping import Failed, Satisfied, Until
 
 @dataclass(frozen=True)
 class Settings:
-    """What is asked of a run; `mesh` has one axis, over which chains are laid, `chain_block` of them at a time."""
+    """Settings of a run; `mesh` has one axis, over which chains are distributed, `chain_block` of them at a time."""
 
     num_chains: int
     num_warmup: int
@@ -36,13 +36,13 @@ class Settings:
 
     @property
     def iterations_between_rules(self) -> int | None:
-        """Iterations of whole draws between two evaluations of `until`; None without it."""
+        """Iterations between two evaluations of `until`, in whole draws; None without it."""
         return None if self.until is None else self.thinning * self.until.every
 
 
 @dataclass(frozen=True)
 class Segment:
-    """What a chunk is a part of: a stage of `total` iterations, `done` of them made; `end` is the next stop in it."""
+    """The part of a stage that a chunk belongs to: `done` of `total` iterations are made, `end` is the next stop."""
 
     stage: str
     done: int
@@ -53,7 +53,7 @@ class Segment:
 
 
 class Chunk(NamedTuple):
-    """A chunk that was sent off: of which segment, its length, its buffers and its sums, and when."""
+    """A submitted chunk: its segment, length, buffers and sums, and the time of its submission."""
 
     segment: Segment
     length: int
@@ -63,32 +63,32 @@ class Chunk(NamedTuple):
 
 
 class ChunkLength:
-    """The iterations of the next chunk: as many as take `SECONDS`, as far as the last one tells; no draw depends on it.
+    """The iterations of the next chunk: those that take `SECONDS` at the last one's pace; no draw depends on it.
 
     It grows at most eightfold at a time.
     """
 
     SECONDS = 0.2
     LONGEST = 2**30
-    """iterations; processes exchange it in 32 bits"""
+    """most iterations; processes exchange the number in 32 bits"""
     UNKNOWN = 64
-    """iterations at most where their pace is unknown"""
+    """most iterations while their pace is unknown"""
 
     def __init__(self, iterations: int = 1):
         self.iterations = iterations
 
     def update(self, iterations: int, seconds: float) -> None:
-        """Sets it by the time that a chunk took."""
+        """Sets the length by the time that a chunk took."""
         paced = int(iterations * self.SECONDS / seconds)
         self.iterations = max(1, min(8 * self.iterations, paced, self.LONGEST))
 
     def forget_pace(self) -> None:
-        """Sets it for iterations that may take much longer than those before."""
+        """Limits the length, for iterations that may take much longer than those before."""
         self.iterations = min(self.iterations, self.UNKNOWN)
 
 
 class Pipeline:
-    """Waits for chunks, stores what they record, reports progress, and counts what they cost."""
+    """Waits for chunks, stores their records, reports progress, and counts the costs."""
 
     def __init__(
         self, settings: Settings, records: Records, observers: Sequence[Callable[[Progress], object]], began: float
@@ -99,19 +99,19 @@ class Pipeline:
         self.chunk_length = ChunkLength()
         self.failure: str | None = None
         self.cause: Exception | None = None
-        """what somebody else's code raised, if that is why the run cannot go on"""
+        """the error of code outside the library that ended the run, if there is one"""
         self.t = 0
-        """iterations sent off since the run's start"""
+        """iterations submitted since the run's start"""
         self._mark = began
         self._pending: Chunk | None = None
 
     @property
     def account(self) -> Account:
-        """The costs until now."""
+        """The costs so far."""
         return Account(dict(self.seconds), self.iterations, self.gradient_evaluations, self.chunk_length.iterations)
 
     def restore(self, t: int, account: Account) -> None:
-        """Goes on after `t` iterations with what they cost."""
+        """Continues after `t` iterations with their costs."""
         self.t, self.seconds, self.iterations = t, dict(account.seconds), account.iterations
         self.gradient_evaluations, self.chunk_length.iterations = account.gradient_evaluations, account.chunk
 
@@ -123,19 +123,19 @@ class Pipeline:
         return length if every is None else min(length, every - segment.done % every)
 
     def push(self, chunk: Chunk) -> None:
-        """Takes a chunk that was sent off, and stores the one before it meanwhile."""
+        """Takes a submitted chunk, and stores the previous one meanwhile."""
         self.t += chunk.length
         self.store()
         self._pending = chunk if chunk.length else None
 
     def wait(self) -> None:
-        """Waits for the chunk under way, and sets the length of the next by its time."""
+        """Waits for the current chunk, and sets the length of the next one by its time."""
         if (chunk := self._pending) is not None:
             awaited((chunk.buffer, chunk.tally))
             self.chunk_length.update(chunk.length, time.perf_counter() - chunk.sent)
 
     def store(self) -> None:
-        """Stores the records of the chunk under way once it is done, adds it to the account, and reports it."""
+        """Waits for the current chunk, stores its records, adds it to the account, and reports it."""
         chunk, self._pending = self._pending, None
         if chunk is None:
             return
@@ -151,7 +151,7 @@ class Pipeline:
         self._stored(segment, chunk.length, gradients, acceptance, elapsed)
 
     def keep(self, segment: Segment, draws: dict[str, np.ndarray], gradients: int, began: float) -> None:
-        """Stores draws (t, chains, ...) that a host stage made since `began`; `gradients` counts those of the run."""
+        """Stores draws (t, chains, ...) that a host stage made since `began`; `gradients` counts the whole run's."""
         length, elapsed = len(draws["lp"]), max(time.perf_counter() - began, 1e-9)
         last = np.arange(segment.done + 1, segment.done + length + 1) % self.settings.thinning == 0
         rows = {name: values[last] for name, values in draws.items()}
@@ -163,9 +163,9 @@ class Pipeline:
         self._stored(segment, length, gradients - self.gradient_evaluations, acceptance, elapsed)
 
     def _stored(self, segment: Segment, length: int, gradients: int, acceptance: float, elapsed: float) -> None:
-        """Adds iterations that were stored, and their gradients, to the account, and calls the observers.
+        """Adds stored iterations and their gradients to the account, and calls the observers.
 
-        An observer that raises ends the run, and no draw is lost.
+        An exception in an observer ends the run; all draws are kept.
         """
         self.clock("warmup" if segment.warmup else "sampling")
         self.iterations += length
@@ -183,9 +183,9 @@ class Pipeline:
                 return
 
     def agreed(self, interrupted: bool) -> tuple[bool, bool, bool]:
-        """Whether to stop, whether the run failed, whether a checkpoint is due: in all processes the same.
+        """Whether to stop, whether the run failed, whether a checkpoint is due: the same in all processes.
 
-        So is the length of the next chunk.
+        The length of the next chunk becomes the same in all processes too.
         """
         mine = interrupted, self.failure is not None, self.records.sink.due(), self.chunk_length.iterations
         rows = devices.allgather(self.settings.mesh, *mine)
@@ -193,14 +193,14 @@ class Pipeline:
         return bool(rows[:, 0].any()), bool(rows[:, 1].any()), bool(rows[devices.LEADER, 2])
 
     def failed(self) -> Failed | None:
-        """That the run could not go on, in this process or another; None if it could."""
+        """`Failed` if the run could not continue, in this process or another; otherwise None."""
         rows = devices.allgather(self.settings.mesh, self.failure is not None)
         if not rows.any():
             return None
         return Failed(self.failure or f"process {int(np.argmax(rows))} could not go on; it says why")
 
     def satisfied(self, done: int) -> Satisfied | None:
-        """That the draws of `done` iterations meet the rule of `until`; the leading process evaluates it."""
+        """`Satisfied` if draws of `done` iterations meet the rule of `until`, which the leader evaluates; else None."""
         settings, reason = self.settings, None
         if devices.leads(settings.mesh):
             spacing = spacing_of(settings.num_chains, done // settings.thinning)
@@ -209,7 +209,7 @@ class Pipeline:
         return Satisfied(reason or f"process {devices.LEADER} found it met") if met else None
 
     def guarded[T](self, write: Callable[[], T]) -> T | None:
-        """What a function returns that writes to the sink; where the disk is full or gone, the run fails, with None."""
+        """The value of a function that writes to the sink; None, and the run fails, if the disk is full or missing."""
         try:
             return write()
         except OSError as error:
@@ -217,21 +217,21 @@ class Pipeline:
             return None
 
     def fail(self, reason: str, cause: Exception | None = None) -> None:
-        """Notes why the run cannot go on."""
+        """Records why the run cannot continue."""
         self.failure, self.cause = reason, cause
 
     def abandon(self) -> None:
-        """Forgets the chunk under way, which failed."""
+        """Discards the current chunk, which failed."""
         self._pending = None
 
     def clock(self, name: str) -> None:
-        """Puts the time since the last call to an account: "compile", "warmup" or "sampling"."""
+        """Adds the time since the last call to an account: "compile", "warmup" or "sampling"."""
         now = time.perf_counter()
         self.seconds[name] += now - self._mark
         self._mark = now
 
     def _check_finite(self, chunk: Chunk, kept: int) -> None:
-        """Fails after a chunk in which a position became infinite or NaN."""
+        """Lets the run fail after a chunk in which a position became infinite or NaN."""
         finite = np.asarray(chunk.tally.finite)
         if finite.all():
             return
@@ -244,9 +244,9 @@ class Pipeline:
 
 
 def awaited(tree: PyTree) -> None:
-    """Returns once arrays are computed. Python handles signals meanwhile, which it does not while it is blocked."""
+    """Returns once arrays are computed. It polls, because Python handles no signals while it is blocked."""
     pause, leaves = 5e-5, jax.tree.leaves(tree)
     while not all(leaf.is_ready() for leaf in leaves):
         time.sleep(pause)
-        pause = min(1.02 * pause, 5e-3)  # the last one is a fiftieth of the wait, or the first
+        pause = min(1.02 * pause, 5e-3)  # the last pause is a fiftieth of the wait, or the first pause
     jax.block_until_ready(leaves)  # raises what the program raised

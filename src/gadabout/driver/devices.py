@@ -1,6 +1,6 @@
 """A run's devices, processes and threads.
 
-Over several processes all make the same calls; what a clock, a disk or a signal decides in one is agreed on by all.
+Several processes all make the same calls. A decision that depends on one's clock, disk or signals is shared by all.
 """
 
 import functools
@@ -19,9 +19,9 @@ from jaxtyping import PyTree
 from threadpoolctl import threadpool_limits
 
 CHAINS = "chains"
-"""the mesh axis over which chains are laid"""
+"""the mesh axis over which chains are distributed"""
 LEADER = 0
-"""the process that decides, and that writes"""
+"""the process that decides and writes"""
 
 
 def several(mesh: Mesh | None) -> bool:
@@ -30,18 +30,18 @@ def several(mesh: Mesh | None) -> bool:
 
 
 def leads(mesh: Mesh | None) -> bool:
-    """Whether this process decides and writes, as it does where there is no other."""
+    """Whether this process decides and writes; True if there is no other."""
     return not several(mesh) or jax.process_index() == LEADER
 
 
 def allgather(mesh: Mesh | None, *mine: int) -> np.ndarray:
-    """The numbers of every process, a row for each; all processes must call this, with as many numbers below 2³¹."""
+    """The numbers of every process, one row each; all processes must call this, with equally many numbers below 2³¹."""
     row = np.array(mine, np.int32)
     return np.reshape(multihost_utils.process_allgather(row), (-1, row.size)) if several(mesh) else row[None]
 
 
 def in_step[T](mesh: Mesh | None, act: Callable[[], T]) -> T:
-    """What `act` returns, once it has ended in every process; where it raised in one, it raises in all."""
+    """The value of `act`, once it has ended in every process; if it raises in one, all of them raise."""
     try:
         made = act()
     except BaseException:
@@ -53,13 +53,13 @@ def in_step[T](mesh: Mesh | None, act: Callable[[], T]) -> T:
 
 
 def check_alike(mesh: Mesh | None, digest: int) -> None:
-    """Raises ValueError where the digests of processes differ."""
+    """Raises ValueError if the digests of processes differ."""
     if len(np.unique(allgather(mesh, digest & 0x7FFFFFFF))) > 1:
         raise ValueError("the processes of this run were called with different arguments: all must make the same call")
 
 
 def lay[T](tree: T, specs: PyTree, mesh: Mesh) -> T:
-    """A tree with its arrays, of which every process has the whole, laid over the mesh as `specs` say."""
+    """A tree with its arrays, complete in every process, distributed over the mesh according to `specs`."""
     arrays, rest = eqx.partition(tree, eqx.is_array)
     spread = lambda leaf, laid: jax.make_array_from_callback(leaf.shape, laid, lambda index: leaf[index])
     put = spread if several(mesh) else jax.device_put
@@ -69,7 +69,7 @@ def lay[T](tree: T, specs: PyTree, mesh: Mesh) -> T:
 def gather[T](tree: T, mesh: Mesh | None) -> T:
     """A tree with its arrays whole on the first device of this process; all processes must call this.
 
-    What is rarely computed is computed there, so that its rounding does not depend on the number of devices.
+    Rare computations are done there, so that their rounding does not depend on the number of devices.
     """
     if mesh is None:
         return tree
@@ -90,17 +90,17 @@ def _replicated(mesh: Mesh) -> Callable[[list], list]:
 
 _lock = threading.Lock()
 _limits: list[threadpool_limits] = []
-"""one for each run under way; the first of them knows what was before"""
+"""one for each run in progress; the first one holds the original limits"""
 
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """BLAS and LAPACK, SciPy's and XLA's too, work on one thread in this process, until the last of several runs ends.
+    """Limits BLAS and LAPACK, SciPy's and XLA's too, to one thread in this process until the last of several runs ends.
 
-    On two cores that other processes share, a fit of 100 coordinates takes 3.6 ms on one thread of OpenBLAS and 440 ms
-    on two, which wait for each other; on idle cores the second thread gains nothing.
+    On two cores shared with other processes, a fit of 100 coordinates takes 3.6 ms on one thread of OpenBLAS and 440 ms
+    on two, which wait for each other. On idle cores the second thread gains nothing.
     """
-    import_module("scipy.linalg")  # its BLAS is XLA's; a library that is loaded later would not be limited
+    import_module("scipy.linalg")  # XLA uses its BLAS; a library that is loaded later would not be limited
     with _lock:
         _limits.append(threadpool_limits(1, "blas"))
     try:

@@ -1,4 +1,4 @@
-"""The display of a run: what callbacks receive between chunks, bars in a notebook, lines on stderr elsewhere."""
+"""The display of a run: progress for callbacks between chunks, bars in a notebook, lines on stderr elsewhere."""
 
 import math
 import sys
@@ -11,26 +11,26 @@ from typing import Any, TextIO
 
 @dataclass(frozen=True)
 class Progress:
-    """Where a run stands: its stage, iterations done of the stage's total, and figures of the last chunk."""
+    """The progress of a run: its stage, iterations done of the stage's total, and figures of the last chunk."""
 
     stage: str
     done: int
     total: int
     acceptance_rate: float
     gradient_evaluations: int
-    """of all chains since the run's start"""
+    """number for all chains since the run's start"""
     seconds: float
-    """since the run's start, compilation included"""
+    """seconds since the run's start, compilation included"""
     iterations_per_second: float
 
     @property
     def seconds_left(self) -> float:
-        """Estimated time to the end of the stage."""
+        """Estimated seconds to the end of the stage."""
         return (self.total - self.done) / self.iterations_per_second if self.iterations_per_second else math.nan
 
 
 class Pace:
-    """How fast a stage goes: over all its chunks but the first, which may be a single iteration."""
+    """The speed of a stage: over all its chunks but the first, which may be a single iteration."""
 
     def __init__(self):
         self.first: Progress | None = None
@@ -39,7 +39,7 @@ class Pace:
         """seconds from the run's start to the stage's"""
 
     def update(self, progress: Progress) -> None:
-        """Takes the next progress; another stage begins anew."""
+        """Takes the next progress; another stage starts a new measurement."""
         if self.first is None or self.first.stage != progress.stage:
             speed = progress.iterations_per_second
             self.first, self.began = progress, max(0.0, progress.seconds - (progress.done / speed if speed else 0.0))
@@ -47,22 +47,22 @@ class Pace:
 
     @property
     def seconds(self) -> float:
-        """Since the stage's start."""
+        """Seconds since the stage's start."""
         return 0.0 if self.last is None else self.last.seconds - self.began
 
     @property
     def iterations_per_second(self) -> float:
-        """NaN where it is not known yet."""
+        """Iterations per second; NaN if not known yet."""
         return self._per_second("done")
 
     @property
     def gradients_per_second(self) -> float:
-        """Of all chains; NaN where it is not known yet."""
+        """Gradient evaluations of all chains per second; NaN if not known yet."""
         return self._per_second("gradient_evaluations")
 
     @property
     def seconds_left(self) -> float:
-        """To the end of the stage; NaN where that is not known yet."""
+        """Seconds to the end of the stage; NaN if not known yet."""
         speed = self.iterations_per_second
         return math.nan if self.last is None or not speed else (self.last.total - self.last.done) / speed
 
@@ -73,7 +73,7 @@ class Pace:
 
 
 def display() -> "NotebookProgress | TextProgress":
-    """Bars in a notebook, else lines on stderr."""
+    """A display with bars in a notebook, else with lines on stderr."""
     shell = sys.modules.get("IPython") and sys.modules["IPython"].get_ipython()
     return TextProgress() if getattr(shell, "kernel", None) is None else NotebookProgress()
 
@@ -94,7 +94,7 @@ class AbstractDisplay(ABC):
 
     @abstractmethod
     def show(self, progress: Progress, finished: bool) -> None:
-        """Shows where the run stands; `finished` says whether a stage ends there."""
+        """Shows the progress; `finished` says whether the stage ends there."""
 
 
 class TextProgress(AbstractDisplay):

@@ -1,4 +1,4 @@
-"""The engine of a run: it carries a plan out piece by piece, and between two pieces it can be stopped and stored."""
+"""The engine of a run: it carries out a plan piece by piece, and can be stopped and stored between two pieces."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -26,18 +26,18 @@ from gadabout.starts import Found, Starts, check_found
 
 
 class Engine:
-    """Carries a plan out, keeps what it records, and knows how to stop and to go on; the `context` of its stages.
+    """Carries out a plan, stores its records, and can stop and continue; it is the `context` of its stages.
 
     Args:
-        model: what is sampled, laid out.
+        model: the model that is sampled, laid out.
         plan: the stages.
-        settings: how long, how many chains, over which devices.
-        seed: all randomness of the run but that of batches comes from it.
-        records: what is kept of the run, and where.
-        starts: where chains may start.
-        learned: what is known of the target before the run.
+        settings: lengths, number of chains, devices.
+        seed: source of all randomness of the run but that of batches.
+        records: which records of the run are stored, and where.
+        starts: the possible starts of chains.
+        learned: knowledge of the target before the run.
         observers: called with a `Progress` after every chunk.
-        interrupted: called before every piece of work: whether to stop.
+        interrupted: called before every piece of work; returns whether to stop.
         began: `time.perf_counter()` at the start of the call whose compile time is accounted for.
         feed: the source of batches, one for each iteration, if there is one.
     """
@@ -70,7 +70,7 @@ class Engine:
 
     @property
     def density(self) -> AbstractDensity:
-        """What host stages evaluate, traced and compiled from now on.
+        """The density that host stages evaluate, traced and compiled from its first use on.
 
         Raises TypeError or ValueError, with the remedy, for a log density that cannot be evaluated or differentiated.
         """
@@ -81,7 +81,7 @@ class Engine:
 
     @property
     def runner(self) -> Runner:
-        """What runs compiled stages."""
+        """The runner of compiled stages, made at its first use."""
         if self._runner is None:
             self._runner = Runner(
                 self.plan, self.model.target, self.settings, self.records, self.starts, self.pipeline,
@@ -90,7 +90,7 @@ class Engine:
         return self._runner
 
     def compile(self) -> None:
-        """Begins to compile, in threads, what stages on the host evaluate; raises MemoryError for too large a plan."""
+        """Begins to compile, in threads, the density of host stages; raises MemoryError for too large a plan."""
         limits.check_plan(self, self.plan, self.records)
         if self.plan.on_host:
             _ = self.density
@@ -98,7 +98,7 @@ class Engine:
             limits.check_matrices(self, self.plan, self.runner.kernels.sizes)
 
     def drive(self, checkpoint: Checkpoint | None = None) -> Ending:
-        """Carries the plan out: from its beginning, from a checkpoint, or from where it was stopped."""
+        """Carries out the plan: from its beginning, from a checkpoint, or from where it was stopped."""
         with devices.one_thread():
             try:
                 self._begin(checkpoint)
@@ -109,9 +109,9 @@ class Engine:
                 return self._ended_by(error)
 
     def _ended_by(self, error: Exception) -> Failed:
-        """That the density raised an error, after iterations that are kept.
+        """The ending after an error of the density; iterations made before are kept.
 
-        Before the first one it is raised: as ValueError, in one line, where the user's function raised it.
+        If there are none, the error is raised, as a ValueError in one line if the user's function raised it.
         """
         text = f"logdensity failed: {last_line(error)}{place_of(error)}"
         if not self.pipeline.iterations:
@@ -126,7 +126,7 @@ class Engine:
         return Failed(text)
 
     def _begin(self, checkpoint: Checkpoint | None) -> None:
-        """Puts the run at its beginning, or at a checkpoint, if it is not under way."""
+        """Sets the run to a checkpoint if one is given, else to its beginning if it is not in progress."""
         if checkpoint is not None:
             self._restore(checkpoint)
         elif self.progress is None:
@@ -152,7 +152,7 @@ class Engine:
                 self.progress, self.done = stage.advance(self, self.progress, self.done)
                 if stage.on_host:
                     self.pipeline.clock("sampling" if stage.draws else "warmup")
-                if snapshot is not None:  # by now the records that were made before it are stored, and accounted for
+                if snapshot is not None:  # the records made before it are stored, and accounted for, by now
                     self._commit(replace(snapshot, account=self.pipeline.account))
             self.pipeline.store()
             if self.stage + 1 == len(self.plan.stages):
@@ -164,14 +164,14 @@ class Engine:
         return self.pipeline.failed() or Completed()
 
     def _commit(self, checkpoint: Checkpoint | None = None) -> None:
-        """Hands a checkpoint to a sink that keeps them, by default of the run as it stands, all its records stored."""
+        """Passes a checkpoint to a durable sink, by default of the present run, with all its records stored."""
         if self.records.sink.durable:
             taken = checkpoint or self.checkpoint()
             if self.pipeline.failure is None:
                 self.pipeline.guarded(lambda: self.records.sink.commit(taken))
 
     def checkpoint(self) -> Checkpoint:
-        """The run as it stands between two pieces of work, in copies."""
+        """A checkpoint of the run between two pieces of work, in copies."""
         cursor = Cursor(self.stage, self.done, self.pipeline.t, dict(self.evidence))
         if self.plan.on_host:
             rng, counts = self.rng.bit_generator.state, self.density.counts
@@ -182,12 +182,12 @@ class Engine:
 
     @property
     def fingerprint(self) -> str:
-        """What a checkpoint must share with the run that goes on from it."""
+        """The text that a checkpoint must share with the run that continues from it."""
         names, s = "+".join(type(stage).__name__ for stage in self.plan.stages), self.settings
         return f"{self.plan.name} ({names}), {s.num_chains} chains, {s.num_warmup} of warm-up, thinning {s.thinning}"
 
     def _restore(self, checkpoint: Checkpoint) -> None:
-        """Puts the run where a checkpoint was taken."""
+        """Sets the run to a checkpoint; raises CheckpointError for one of another run."""
         if checkpoint.fingerprint != self.fingerprint:
             raise CheckpointError(f"the checkpoint is of {checkpoint.fingerprint}, this run of {self.fingerprint}")
         cursor = checkpoint.cursor
@@ -205,7 +205,7 @@ class Engine:
         self.progress = self.runner.lay(progress) if isinstance(progress, loop.Run) else progress
 
     def _reason_to_end(self, stop: bool, failed: bool) -> Ending | None:
-        """Why the run ends here, all records stored; None if it goes on."""
+        """The reason to end the run here, with all records stored; None if it continues."""
         every = self.settings.iterations_between_rules
         evaluate = every and self.done and self.stage + 1 == len(self.plan.stages) and self.done % every == 0
         if not (stop or evaluate or failed):
@@ -214,7 +214,7 @@ class Engine:
         stopped = Interrupted() if stop else None
         return self.pipeline.failed() or stopped or self.pipeline.satisfied(self.done)
 
-    # what stages call
+    # called by stages
 
     def share_of_warmup(self, stage: AbstractStage) -> int:
         """Iterations of a compiled stage of warm-up."""
@@ -223,9 +223,9 @@ class Engine:
         return next(length for one, length in zip(warm, each, strict=True) if one is stage)
 
     def started(self, positions: Any, values: Any = None, gradients: Any = None, tries: Any = None) -> None:
-        """Registers where chains start, and log π and its gradient there, with the sink.
+        """Passes the start positions, and log π and its gradient there, to the sink.
 
-        Raises ValueError where values or gradients are not finite, OSError where draws need more disk than is free.
+        Raises ValueError if values or gradients are not finite, OSError if draws need more disk space than is free.
         """
         if gradients is not None:
             finite = np.isfinite(gradients)
@@ -242,11 +242,11 @@ class Engine:
         devices.in_step(self.settings.mesh, lambda: (sink.started(*start), sink.reserve(*needed)))
 
     def note(self, evidence: dict[str, Any]) -> None:
-        """Adds to what the result says of how the draws were made (`attrs["choice"]`)."""
+        """Adds to the evidence of how the draws were made, in the result's `attrs["choice"]`."""
         self.evidence = {**self.evidence, **evidence}
 
     def piece(self, done: int, total: int, warmup: bool) -> int:
-        """Iterations of a host stage's next piece, of which `done` of `total` are made."""
+        """Iterations of a host stage's next piece, after `done` of `total`."""
         return self.pipeline.length(Segment("", done, total, total, adapt=warmup, warmup=warmup))
 
     def keep(self, name: str, draws: dict[str, np.ndarray], done: int, total: int, warmup: bool, began: float) -> None:
@@ -258,21 +258,21 @@ class Engine:
         """Counts the time up to now as compilation."""
         self.pipeline.clock("compile")
 
-    # what results need
+    # used by results
 
     @property
     def sampler(self) -> Sampler:
-        """The compiled sampler that draws."""
+        """The compiled sampler that makes the draws."""
         return self.plan.samplers[-1]
 
     def offered(self) -> set[str]:
-        """The names of all that the plan's iterations can record."""
+        """The names of all records that the plan's iterations can make."""
         if self.plan.on_host:
             return {loop.POSITION, *(name for stage in self.plan.stages for name in stage.statistics)}
         return self.runner.offered()
 
     def nothing(self) -> dict[str, dict[str, np.ndarray]]:
-        """The groups of a result without a draw."""
+        """The groups of a result without any draw."""
         chains, stage = self.settings.num_chains, self.plan.stages[-1]
         if self.plan.on_host:
             drawn = {name: jax.ShapeDtypeStruct((1, chains), kind) for name, kind in stage.statistics.items()}
@@ -282,7 +282,7 @@ class Engine:
         return self.records.nothing(drawn, chains)
 
     def theta(self) -> PyTree:
-        """What was learned: the kernels as draws are made with them, or a dict of arrays by name; None if nothing."""
+        """The learned state: the kernels that make the draws, or a dict of arrays by name; None if there is nothing."""
         stage = self.plan.stages[self.stage]
         if self.progress is None:
             return None
@@ -293,7 +293,7 @@ class Engine:
         return self.runner.settled(stage.samplers[0], self.progress, isinstance(stage, Learn))
 
     def verdict(self) -> dict[str, np.ndarray]:
-        """What the adaptation says of its end, an entry for each pool; nothing where it did not get so far."""
+        """Diagnostics of the adaptation at the end of warm-up, an entry a pool; empty if the run did not get so far."""
         stage = self.plan.stages[self.stage]
         if not stage.draws or not self.settings.num_warmup or self.progress is None:
             return {}

@@ -1,4 +1,4 @@
-"""Memory and disk that a run needs, and a refusal of what needs more memory than this process may take."""
+"""Memory and disk that a run needs, and the refusal of a run that needs more memory than this process may use."""
 
 import os
 from collections.abc import Sequence
@@ -15,26 +15,26 @@ from gadabout.schedule import Context, Plan
 
 GROUPS, OWN_GROUPS = Path("/sys/fs/cgroup"), Path("/proc/self/cgroup")
 FILES = {"": "memory.max", "memory": "memory.limit_in_bytes"}
-"""the file of a control group that holds its limit, by controller; version 2 has one hierarchy, without a name"""
+"""by controller, the file with the limit of a control group; version 2 has one hierarchy, without a name"""
 COPIES = 4
-"""arrays of the size of θ, or of all positions, that a run holds at the least"""
+"""least number of arrays of the size of θ, or of all positions, that a run holds at once"""
 COPIES_JUDGED = 2
-"""the same of draws that are judged once they are made"""
+"""the same for the draws from which diagnostics are computed"""
 STATISTICS = 64
-"""bytes of statistics that a draw has, about"""
+"""approximate bytes of statistics in one draw of one chain"""
 SMALLER = "choose a diagonal factor or metric, a sampler that needs none, fewer components or fewer coordinates"
 FEWER = "use fewer chains, or name a sampler that learns scales alone, such as nuts() or gad_mala(factor='diagonal')"
 
 
 def available_memory(groups: Path | None = None, own: Path | None = None) -> tuple[int, str]:
-    """Bytes that this process may take at most, and what sets that limit, in words.
+    """The most bytes that this process may use, and the source of that limit in words.
 
-    That is the memory of the machine, or less by a control group of Linux, of version 1 or 2, which the process, or
-    one that holds its own, belongs to. Containers and batch queues set such limits.
+    The limit is the machine's memory, or less if a Linux control group, of version 1 or 2, that contains the process or
+    its group sets a lower limit. Containers and batch queues set such limits.
 
     Args:
         groups: where control groups are mounted, `GROUPS` by default.
-        own: the file that names those of the process, `OWN_GROUPS` by default.
+        own: the file that lists the control groups of the process, `OWN_GROUPS` by default.
     """
     groups, own = groups or GROUPS, own or OWN_GROUPS
     machine = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
@@ -43,14 +43,14 @@ def available_memory(groups: Path | None = None, own: Path | None = None) -> tup
 
 
 def check_memory(each: int, count: int, what: str, remedy: str = "use fewer, or a diagonal factor") -> None:
-    """Raises MemoryError where `count` things of `each` bytes need more memory than the process may take."""
+    """Raises MemoryError if `count` objects of `each` bytes need more memory than the process may use."""
     needed, (there, whose) = each * count, available_memory()
     if needed > there:
         raise MemoryError(f"{what} need {needed / 2**30:,.1f} GiB of memory, {whose} {there / 2**30:.1f}: {remedy}")
 
 
 def _limit_files(groups: Path, own: Path) -> list[Path]:
-    """The files with limits of the process's control groups, and of all that these are in."""
+    """The files with the limits of the process's control groups, and of all groups that contain these."""
     try:
         lines = own.read_text(encoding="utf-8").splitlines()
     except OSError:
@@ -65,7 +65,7 @@ def _limit_files(groups: Path, own: Path) -> list[Path]:
 
 
 def _limit(file: Path) -> int | None:
-    """The number in a file; None where there is none, such as "max"."""
+    """The number in a file; None if there is no number, as for "max"."""
     try:
         return int(file.read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -73,7 +73,7 @@ def _limit(file: Path) -> int | None:
 
 
 def check_plan(context: Context, plan: Plan, records: Records) -> None:
-    """Raises MemoryError where the chains, a stage, or draws of host stages need more than the machine has."""
+    """Raises MemoryError if the chains, a stage, or draws of host stages need more memory than there is."""
     n, kind, settings = context.starts.layout.dim, jnp.result_type(float), context.settings
     chains = settings.num_chains
     check_memory(COPIES * n * kind.itemsize, chains, f"num_chains = {chains:,} chains", "use fewer chains")
@@ -87,14 +87,14 @@ def check_plan(context: Context, plan: Plan, records: Records) -> None:
 
 
 def check_matrices(context: Context, plan: Plan, sizes: Sequence[int]) -> None:
-    """Raises MemoryError where matrices need too much; `sizes` are the numbers in each sampler's kernel."""
+    """Raises MemoryError if matrices need too much; `sizes` are the numbers of entries in each sampler's kernel."""
     n, size = context.starts.layout.dim, jnp.result_type(float).itemsize
     for sampler, numbers in zip(plan.samplers, sizes, strict=True):
         check_memory(COPIES * size * numbers, 1, f"the matrices of {sampler.name} on {n:,} coordinates", SMALLER)
 
 
 def check_draws(records: Records, shapes: dict[str, jax.ShapeDtypeStruct], draws: int, argument: str) -> None:
-    """Raises MemoryError where a sink that keeps everything in memory would need more than the machine has."""
+    """Raises MemoryError if a sink that keeps everything in memory would need more than there is."""
     if not records.sink.durable:
         draw = sum(spec.size * spec.dtype.itemsize for spec in shapes.values())
         remedy = "use thinning, fewer draws or chains, or record=[...] to keep less"
@@ -102,7 +102,7 @@ def check_draws(records: Records, shapes: dict[str, jax.ShapeDtypeStruct], draws
 
 
 def needed(context: Context, records: Records, sizes: Sequence[int]) -> tuple[int, int]:
-    """Bytes of all that is kept of the run, about, and of memory that it takes beside."""
+    """Approximate bytes on disk of all stored records, and bytes of memory that the run needs beside them."""
     n, settings = context.starts.layout.dim, context.settings
     one = jax.ShapeDtypeStruct((settings.num_chains, n), jnp.result_type(float))
     size = lambda tree: sum(int(np.prod(leaf.shape)) * leaf.dtype.itemsize for leaf in jax.tree.leaves(tree))

@@ -1,4 +1,4 @@
-"""The programs of a run: its start, the chunk that advances all chains, the ends of windows, what is handed over."""
+"""The compiled programs of a run: the start, chunks that advance all chains, the ends of windows, the handover."""
 
 from collections.abc import Callable
 from typing import Any
@@ -23,16 +23,16 @@ from gadabout.target import Target
 POSITION = "position"
 BUFFER_BYTES = 16 * 2**20
 QUICK_BYTES, QUICK_LENGTH = 4 * 2**20, 64
-"""each chunk clears its buffer: beyond so many bytes that takes a while, and is worth it for fewer draws than these"""
+"""`QUICK_BYTES`: size beyond which clearing a chunk's buffer is slow. `QUICK_LENGTH`: most draws that justify it."""
 LONGEST_BUFFER = 1_024
 
 
 class Run(eqx.Module):
     """The whole state of a stage that runs one sampler: one pytree of arrays.
 
-    `pools` holds the samplers' states stacked over pools of chains that share θ: one pool if adaptation is pooled, as
-    many as chains if it is per chain. Noise of chain c at iteration t comes from fold_in(fold_in(stream, c), t), t
-    counting from the run's first iteration: it depends on neither chunk length, nor interruption, nor stage.
+    `pools` holds the sampler's states stacked over pools of chains that share θ: one pool if adaptation is pooled, one
+    for each chain if it is per chain. Noise of chain c at iteration t comes from fold_in(fold_in(stream, c), t), with t
+    counted from the run's first iteration: it depends on neither chunk length, nor interruption, nor stage.
     """
 
     pools: State
@@ -51,14 +51,14 @@ class Tally(eqx.Module):
 
 @program(brief=True)
 def start(sampler: Sampler, target: Target, warm: Handover, pooled: bool) -> Run:
-    """A run of a sampler from where the stage before has left the chains, and with what it learned."""
+    """A run of a sampler from the positions, and with the knowledge, that the previous stage hands over."""
     by_pool = lambda leaf: leaf[None] if pooled else leaf[:, None]
     state = eqx.filter_vmap(lambda x: sampler.init(target, x, warm.learned))(by_pool(warm.positions))
     return Run(jax.tree.map(_strong, state), by_pool(warm.chain_keys.reshape(-1)), warm.t)
 
 
 def _strong(leaf: Any) -> Any:
-    """An array with the type that it has once it was updated, though it came from a number of Python's.
+    """An array with the strong type that updates give it, even if it was made from a Python number.
 
     So one program serves a run's first chunk and all others.
     """
@@ -67,27 +67,27 @@ def _strong(leaf: Any) -> Any:
 
 @program(brief=True)
 def positions(pools: State) -> Float[Array, "chains n"]:
-    """Where the chains of all pools stand."""
+    """The positions of the chains of all pools."""
     x = jax.vmap(lambda pool: pool.position)(pools)
     return x.reshape(-1, x.shape[-1])
 
 
 @program(donates=True)
 def end_window(sampler: Sampler, run: Run, ending: PyTree) -> Run:
-    """A run where windows of the adaptation end, in every pool."""
+    """The run after windows of the adaptation end, in every pool."""
     end = lambda pool: sampler.end_window(pool, ending)
     return Run(_each_pool(end, ALONE, run.pools), run.chain_keys, run.t)
 
 
 @program
 def settle(sampler: Sampler, run: Run) -> Run:
-    """A run whose kernels are those that draws are made with."""
+    """The run with the kernels that make the draws."""
     return Run(eqx.filter_vmap(sampler.settle)(run.pools), run.chain_keys, run.t)
 
 
 @program(brief=True)
 def verdict(sampler: Sampler, run: Run) -> dict[str, Array]:
-    """What the adaptation of each pool says of its end."""
+    """Diagnostics of each pool's adaptation at the end of warm-up."""
     return eqx.filter_vmap(lambda pool: sampler.adaptation.verdict(pool.memory, pool.kernel))(run.pools)
 
 
@@ -97,27 +97,27 @@ def _keys(run: Run, t: Array) -> Key[Array, "pools chains"]:
 
 @eqx.filter_jit
 def iteration(sampler: Sampler, target: Target, run: Run, adapt: bool, pool: Pool) -> tuple[Run, dict[str, Array]]:
-    """One iteration of every chain, and its record with the positions in it, each of shape (pools, chains, ...)."""
+    """One iteration of every chain, and its record, positions included, each of shape (pools, chains, ...)."""
     within, between = _levels(run, pool)
     step = lambda key, state: sampler.step(key, state, target, adapt, within)
     keys = _keys(run, run.t)
     if pool.block is None:
         pools, record = _each_pool(step, between, keys, run.pools)
-    else:  # as a batch a pool is rounded in the same way by programs that end windows and, over devices, do not
+    else:  # a batched pool is rounded alike by programs that end windows and by those that, over devices, do not
         pools, record = between.each(step, keys, run.pools)
     record[POSITION] = jax.vmap(lambda pool: pool.position)(pools)
     return Run(pools, run.chain_keys, run.t + 1), record
 
 
 def _levels(run: Run, pool: Pool) -> tuple[Pool, Pool]:
-    """How the chains of a pool are gone through, and how pools are: blocks are of what there are several of."""
+    """The `Pool` for the chains within a pool and the one for pools; blocks divide those of which there are several."""
     return (pool, ALONE) if run.chain_keys.shape[0] == 1 else (ALONE, pool)
 
 
 def _each_pool(function: Callable[..., PyTree], between: Pool, *trees: PyTree) -> PyTree:
-    """What a function makes of every pool. One pool is no batch: of a choice one branch is worked out.
+    """The values of a function for every pool. One pool is not batched: only one branch of a condition is computed.
 
-    And a loop that goes on until it says so need not put back what pools have that are done.
+    Loops that run until a condition holds then need not restore the values of finished pools either.
     """
     if len(jax.tree.leaves(trees)[0]) > 1:
         return between.each(function, *trees)
@@ -125,7 +125,7 @@ def _each_pool(function: Callable[..., PyTree], between: Pool, *trees: PyTree) -
 
 
 def shapes(sampler: Sampler, target: Target, run: Run, adapt: bool) -> dict[str, jax.ShapeDtypeStruct]:
-    """Shape and type of all that one iteration can record. Traces what `advance` will trace, so it costs nothing."""
+    """Shape and type of all that one iteration can record. Traces what `advance` traces anyway, so it costs nothing."""
     return shapes_of(iteration, sampler, target, run, adapt, Pool())[1]
 
 
@@ -152,13 +152,13 @@ def advance(
     block: int | None = None,
     optimised: bool = False,
 ) -> tuple[Run, dict[str, Array], Tally]:
-    """Advances a run by `length` iterations, with every `thinning`-th recorded; `run` is donated.
+    """Advances a run by `length` iterations and records every `thinning`-th; `run` is donated.
 
-    Returns the run, the buffers of shape (capacity, pools, chains, ...) and the tally. Of the first draw in the buffers
-    `offset` iterations were made before; a draw is whole once `thinning` are. Neither of the three numbers compiles
-    anything anew. Iteration i of the chunk sees the i-th of `batches`, if there are any. `optimised` asks for all of
-    the compiler's optimisations. With a mesh the chains lie over its devices, which talk to each other in `Pool` alone;
-    `block` of them are worked on at a time.
+    Returns the run, the buffers of shape (capacity, pools, chains, ...) and the tally. For the first draw in the
+    buffers, `offset` iterations were made before; a draw is complete after `thinning` iterations. New values of these
+    three numbers need no new compilation. Iteration i of the chunk uses the i-th of `batches`, if there are any.
+    `optimised` turns on all optimisations of the compiler. With a mesh the chains are distributed over its devices,
+    which communicate in `Pool` alone; `block` of them are computed at a time.
     """
     counts = np.asarray([length, thinning, offset])
     known = sampler, target, adapt, fields, batches, block, mesh
@@ -189,13 +189,13 @@ def _advance(fixed: tuple, run: Run, counts: Array) -> tuple[Run, dict[str, Arra
 
 
 def _program(run: Run, optimised: bool) -> Program:
-    """`_advance` as it suits a run: trajectories of uneven length are loops in loops."""
+    """`_advance` as it suits a run: trajectories of uneven length are nested loops."""
     suited = _advance.in_graphs if run.pools.kernel.uneven else _advance
     return suited.optimised if optimised else suited
 
 
 def _chunk(known: tuple, run: Run, counts: Array, pool: Pool) -> tuple[Run, dict[str, Array], Tally]:
-    """`_advance` for the chains at hand."""
+    """`_advance` for the chains on this device."""
     sampler, target, adapt, fields, batches = known
     length, thinning, offset = counts
     seen = lambda i: target if batches is None else target.with_data(batches.during(i))
@@ -206,7 +206,7 @@ def _chunk(known: tuple, run: Run, counts: Array, pool: Pool) -> tuple[Run, dict
     tally = Tally(jnp.zeros(shape), jnp.zeros(shape, int), jnp.ones(shape, bool))
 
     def keep(i, record, buffer, tally):
-        slot = (offset + i) // thinning  # the last of `thinning` iterations is what stays in the slot
+        slot = (offset + i) // thinning  # the last of `thinning` iterations remains in the slot
         put = jax.lax.dynamic_update_index_in_dim
         buffer = {name: put(buffer[name], record[name], slot, 0) for name in fields}
         acceptance = tally.acceptance + record["acceptance_rate"]
@@ -224,7 +224,7 @@ def _chunk(known: tuple, run: Run, counts: Array, pool: Pool) -> tuple[Run, dict
 
 
 def specs(run: Run) -> Run:
-    """How the arrays of a run lie over a mesh: chains and what belongs to them are shared out, θ is everywhere."""
+    """The distribution of a run's arrays over a mesh: chains and their arrays are divided, θ is on every device."""
     run = eqx.filter(run, eqx.is_array)
     if run.chain_keys.shape[0] != 1:
         laid = jax.tree.map(lambda leaf: P(CHAINS), run)

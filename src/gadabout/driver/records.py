@@ -1,4 +1,4 @@
-"""What is kept of a run: which records, under which names, and in which sink."""
+"""Records of a run: which are stored, under which names, and in which sink."""
 
 import math
 from abc import ABC, abstractmethod
@@ -17,42 +17,42 @@ from gadabout.target import Target
 
 
 class AbstractSink(ABC):
-    """Keeps records chunk by chunk, in groups by the names of the ArviZ schema, and checkpoints if it is durable."""
+    """Stores records chunk by chunk, in groups named as in the ArviZ schema, and checkpoints if it is durable."""
 
     durable = False
-    """whether it keeps checkpoints, and records somewhere else than in memory"""
+    """whether it stores checkpoints, and stores records outside of memory"""
 
     @abstractmethod
     def append(self, group: str, rows: Mapping[str, np.ndarray]) -> None:
-        """Adds draws to a group: arrays of shape (draws, num_chains, ...), which are the sink's own from then on."""
+        """Adds draws to a group: arrays of shape (draws, num_chains, ...), which the sink owns from then on."""
 
     @abstractmethod
     def read(self, group: str, spacing: int = 1) -> dict[str, np.ndarray]:
-        """Every `spacing`-th draw that a group holds, with the shape (num_chains, draws, ...); empty if there is none.
+        """Every `spacing`-th draw of a group, with the shape (num_chains, draws, ...); empty if there is none.
 
-        Draws that were read in between need not fit into memory.
+        The draws between them need not fit into memory.
         """
 
     def due(self) -> bool:
-        """Whether a checkpoint is wanted before the next piece of work."""
+        """Whether a checkpoint is due before the next piece of work."""
         return self.durable
 
     def started(  # noqa: B027
         self, positions: np.ndarray, log_densities: np.ndarray, gradients: np.ndarray | None
     ) -> None:
-        """Takes where chains start, shape (num_chains, n), log π there, and its gradient, if the run takes any."""
+        """Takes the start positions, shape (num_chains, n), log π there, and its gradient if the run uses gradients."""
 
     def reserve(self, disk: int, memory: int) -> None:  # noqa: B027
-        """Takes the bytes that all records need at most, and the run beside them; raises OSError for too many."""
+        """Takes the most bytes of all records on disk and of the run in memory; raises OSError for too many."""
 
     def commit(self, checkpoint: Checkpoint) -> None:  # noqa: B027
-        """Keeps a checkpoint; all records that were made before it are appended by then."""
+        """Stores a checkpoint; all records made before it are appended by then."""
 
 
 class MemorySink(AbstractSink):
     """Keeps everything in memory, which grows with every chunk.
 
-    What one stage records and another does not is NaN in the rows of the other, 0 or False where it is no float.
+    A variable that a stage does not record is NaN in its rows, or 0 or False if it is not a float.
     """
 
     def __init__(self):
@@ -68,7 +68,7 @@ class MemorySink(AbstractSink):
             lengths = [len(next(iter(chunk.values()))) for chunk in chunks]
             missing = lambda like, n: np.full((n, *like.shape[1:]), np.nan if like.dtype.kind == "f" else 0, like.dtype)
             whole = {}
-            for name, like in specimens.items():  # one after another: the chunks' own arrays are freed meanwhile
+            for name, like in specimens.items():  # one by one: the chunks' own arrays are freed meanwhile
                 parts = [chunk.pop(name, None) for chunk in chunks]
                 filled = [missing(like, n) if part is None else part for part, n in zip(parts, lengths, strict=True)]
                 whole[name] = np.concatenate(filled)
@@ -77,12 +77,12 @@ class MemorySink(AbstractSink):
 
 
 class Records:
-    """Turns the buffers of chunks into draws of the model's variables, and hands them to a sink.
+    """Turns the buffers of chunks into draws of the model's variables, and passes them to a sink.
 
     Args:
         model: gives the variables' names and values.
-        sink: where they go.
-        select: returns of a record's name, and of whether it is of warm-up, whether to keep it; all by default.
+        sink: where the draws are stored.
+        select: a function of a record's name, and of whether it is of warm-up: whether to keep it; all by default.
     """
 
     def __init__(self, model: AbstractModel, sink: AbstractSink, select: Callable[[str, bool], bool] = lambda *_: True):
@@ -92,7 +92,7 @@ class Records:
     def shapes(
         self, sampler: Sampler, target: Target, run: loop.Run, adapt: bool, warmup: bool
     ) -> dict[str, jax.ShapeDtypeStruct]:
-        """What is kept of a compiled iteration, among all that it offers."""
+        """The records of a compiled iteration that are kept, with their shapes and types."""
         kind = (jax.tree.structure(sampler), adapt)
         if kind not in self._known:
             self._known[kind] = loop.shapes(sampler, target, run, adapt)
@@ -100,7 +100,7 @@ class Records:
         return {name: offered[name] for name in sorted(offered) if self.select(name, warmup)}
 
     def nothing(self, offered: dict[str, jax.ShapeDtypeStruct], num_chains: int) -> dict[str, dict[str, np.ndarray]]:
-        """The groups of draws and their statistics without a draw in them, of what draws offer (as `loop.shapes`)."""
+        """The groups of draws and of their statistics without any draw; `offered` is as from `loop.shapes`."""
         empty = lambda spec: np.empty((num_chains, 0, *spec.shape[2:]), spec.dtype)
         rows = {name: empty(spec) for name, spec in offered.items() if self.select(name, False)}
         x = rows.pop(loop.POSITION, None)
@@ -110,9 +110,9 @@ class Records:
     def store(
         self, buffer: dict[str, jax.Array], warmup: bool, done: int, length: int, total: int, thinning: int
     ) -> int:
-        """Stores the draws of a chunk, `done` iterations being made with it; returns how many they are.
+        """Stores the draws of a chunk, after which `done` iterations are made; returns their number.
 
-        From the first on of which a position is not finite, none is kept.
+        The first draw with a position that is not finite, and those after it, are not stored.
         """
         count = (-(-done // thinning) if done == total else done // thinning) - (done - length) // thinning
         rows = {name: np.asarray(values) for name, values in buffer.items() if self.select(name, warmup)}
@@ -124,14 +124,14 @@ class Records:
         return count
 
     def keep(self, rows: dict[str, np.ndarray], warmup: bool) -> int:
-        """Stores draws of a host stage, (draws, chains, ...) each, in JAX's precision; returns how many they are."""
+        """Stores draws of a host stage, (draws, chains, ...) each, in JAX's precision; returns their number."""
         count, dtype = len(next(iter(rows.values()))), jnp.result_type(float)
         kept = {name: values for name, values in rows.items() if self.select(name, warmup)}
         self._append({name: v.astype(dtype) if v.dtype.kind == "f" else v for name, v in kept.items()}, warmup)
         return count
 
     def _append(self, rows: dict[str, np.ndarray], warmup: bool) -> None:
-        """Hands draws (draws, chains, ...) to the sink, positions as the model's variables."""
+        """Passes draws (draws, chains, ...) to the sink, with positions as the model's variables."""
         x = rows.pop(loop.POSITION, None)
         groups = ({} if x is None else self._groups(x, warmup)) | {"sample_stats": rows}
         for group, values in groups.items():
@@ -140,9 +140,9 @@ class Records:
                 self.sink.append(("warmup_" if warmup else "") + group, own)
 
     def _groups(self, x: np.ndarray, warmup: bool) -> dict[str, dict[str, Any]]:
-        """The model's variables, and what else it computes, of positions (draws, chains, n).
+        """The model's variables and its other outputs at positions (draws, chains, n).
 
-        Where that is a program, rows are filled up to a power of two, so that few sizes are compiled.
+        If a program computes these, rows are padded to a power of two, so that few sizes are compiled.
         """
         count, size = len(x), 1 << max(len(x) - 1, 0).bit_length()
         if count and not self.model.plain:
@@ -154,6 +154,6 @@ class Records:
         return {group: cut(values) for group, values in groups.items()}
 
     def draws(self, spacing: int = 1) -> np.ndarray:
-        """Every `spacing`-th draw kept so far, of all variables, shape (num_chains, draws, coordinates)."""
+        """Every `spacing`-th stored draw, of all variables, shape (num_chains, draws, coordinates)."""
         kept = self.sink.read("posterior", spacing).values()
         return np.concatenate([values.reshape(*values.shape[:2], -1) for values in kept], -1)

@@ -1,4 +1,4 @@
-"""Stages that run a compiled sampler: its start, its chunks, the ends of its windows, what it hands over; its keys."""
+"""Compiled stages of a run: the start, chunks, the ends of windows, the handover; the random keys."""
 
 import time
 from dataclasses import replace
@@ -25,14 +25,14 @@ from gadabout.starts import Starts, find_start
 from gadabout.target import Target, fresh
 
 LONG_WARMUP = 5_000
-"""iterations of warm-up from which on a run is better served by programs that are compiled with all optimisations"""
+"""iterations of warm-up from which on programs compiled with all optimisations make a run faster"""
 ALONE = 100_000.0
-"""operations of a gradient up to which a CPU makes chains of uneven work one by one, unless `chain_block` is given
+"""Operations of a gradient up to which a CPU runs chains of uneven work one by one, unless `chain_block` is given.
 
-(NUTS, 16 chains, warm-up and draws: 1.8 times as fast on Ripley, with 14,000 operations, 5 on a stochastic volatility
-with 30,000, and four on Neal with 600; 1.1 times as slow on German, with 140,000, twice on Caravan, with 2,000,000.
-Bodies of loops are counted once: 1.4 times as slow on Lotka and Volterra's equations, but faster on a hidden Markov
-model. Functions of the host, whose operations are unknown, are called with all chains at once.)
+(NUTS, 16 chains, warm-up and draws, one by one: 1.8 times as fast on Ripley with 14,000 operations, 5 on a stochastic
+volatility with 30,000, 4 on Neal with 600; 1.1 times as slow on German with 140,000, 2 on Caravan with 2,000,000. Loop
+bodies are counted once: 1.4 times as slow on Lotka and Volterra's equations, but faster on a hidden Markov model.
+Functions on the host, whose operations are unknown, are called with all chains at once.)
 """
 
 
@@ -50,7 +50,7 @@ def stream_key(seed: int, stream: Stream) -> Key[Array, ""]:
 
 
 class Runner:
-    """The programs of a run on its target, its chains and its devices."""
+    """The compiled programs of a run, for its target, its chains and its devices."""
 
     def __init__(
         self,
@@ -74,17 +74,17 @@ class Runner:
         self._edition = self.target.edition if own(plan.samplers) else None
 
     def first(self) -> Handover:
-        """What the first stage begins with."""
+        """The handover to the first stage."""
         return Handover(self.chain_keys, jnp.zeros((), jnp.uint32), None, self.learned)
 
     def search(self, handover: Handover) -> Handover:
-        """The handover with places to start, where the log density and its derivatives are finite."""
+        """The handover with start positions at which the log density and its derivatives are finite."""
         order = max(self.kernels.derivatives)
         positions = find_start(self.target, self.starts, self.settings.num_chains, order, self.start_key)
         return replace(handover, positions=positions)
 
     def start(self, sampler: Sampler, handover: Handover) -> loop.Run:
-        """A run of a sampler from what the stage before hands over: its very state, if it is of the same kind."""
+        """A run of a sampler from a handover: with its very state, if that has the form of this sampler's state."""
         if handover.pools is not None:
             if _alike(handover.pools, self.form(sampler).pools):
                 return loop.Run(handover.pools, handover.chain_keys, handover.t)
@@ -96,7 +96,7 @@ class Runner:
         return run
 
     def check_memory(self, sampler: Sampler, run: loop.Run, warmup: bool) -> None:
-        """Raises MemoryError where the records of a stage would not fit into memory."""
+        """Raises MemoryError if the records of a stage do not fit into memory."""
         adapt, settings = warmup or sampler.adaptation.continues, self.settings
         recorded = self.records.shapes(sampler, self.target, run, adapt, warmup)
         length = settings.num_warmup // settings.thinning if warmup else settings.num_draws
@@ -107,12 +107,12 @@ class Runner:
         return shapes_of(loop.start, sampler, self.target, self._begun(), self.settings.pooled)
 
     def _begun(self) -> Handover:
-        """What samplers begin with, shapes and types in place of positions."""
+        """The handover with which samplers begin, with shape and type in place of positions."""
         shape = (self.settings.num_chains, self.starts.layout.dim)
         return replace(self.first(), positions=jax.ShapeDtypeStruct(shape, jnp.result_type(float)))
 
     def _each_once(self, target: Target, samplers: tuple[Sampler, ...], begun: Handover) -> Any:
-        """One iteration of each sampler, learning and not, and all else that its functions are called for."""
+        """One iteration of each sampler, with and without adaptation, and all other calls of its functions."""
         made: list[Any] = []
         for sampler in samplers:
             run = loop.start(sampler, target, begun, self.settings.pooled)
@@ -123,18 +123,18 @@ class Runner:
         return made
 
     def settle(self, sampler: Sampler, run: loop.Run) -> loop.Run:
-        """A run whose kernels are those that draws are made with."""
+        """The run with the kernels that make the draws."""
         if not run.pools.kernel.settles:
             return run
         with traced_as(self._edition):
             return self.lay(loop.settle(sampler, self.gathered(run)))
 
     def hand_over(self, run: loop.Run) -> Handover:
-        """What the next stage begins with."""
+        """The handover to the next stage."""
         return Handover(run.chain_keys, run.t, None, self.learned, run.pools)
 
     def gathered(self, tree: PyTree) -> PyTree:
-        """What lies over several devices, on one."""
+        """A tree that is distributed over several devices, gathered on one."""
         return devices.gather(tree, self.settings.mesh)
 
     def lay(self, run: loop.Run) -> loop.Run:
@@ -142,12 +142,12 @@ class Runner:
         return loop.lay(run, self.settings.mesh)
 
     def end_window(self, sampler: Sampler, run: loop.Run, ending: PyTree) -> loop.Run:
-        """A run where windows of its adaptation end; `run` is donated."""
+        """The run after windows of its adaptation end; `run` is donated."""
         with traced_as(self._edition):
             return self.lay(loop.end_window(sampler, self.gathered(run), ending))
 
     def learn(self, sampler: Sampler, run: loop.Run, stage: str, done: int, total: int) -> tuple[loop.Run, int]:
-        """The next iterations of warm-up, up to the end of a window at most: the run, and all iterations done."""
+        """Makes the next iterations of warm-up, up to the end of a window; returns the run and all iterations done."""
         adaptation = sampler.adaptation
         end = min(end for end in (*adaptation.window_ends(total), total) if end > done)
         run, made = self._chunk(sampler, run, Segment(stage, done, end, total, adapt=True, warmup=True))
@@ -156,15 +156,15 @@ class Runner:
         return run, done + made
 
     def draw(self, sampler: Sampler, run: loop.Run, stage: str, done: int, total: int) -> tuple[loop.Run, int]:
-        """The next iterations that are kept: the run, still being computed, and their number."""
+        """Begins the next iterations that are kept; returns the run, still being computed, and their number."""
         adapt = sampler.adaptation.continues
         segment = Segment(stage, done, total, total, adapt=adapt, warmup=False)
         return self._chunk(sampler.drawing(), run, segment)
 
     def _chunk(self, sampler: Sampler, run: loop.Run, segment: Segment) -> tuple[loop.Run, int]:
-        """Sends the next chunk of a segment off: the run, still being computed, and its iterations.
+        """Submits the next chunk of a segment; returns the run, still being computed, and the chunk's iterations.
 
-        It is as long as its buffer and the batches allow. Where batches end it is shorter, and the last one.
+        Its length is limited by the buffer and the batches. If the batches end, it is shorter, and the last one.
         """
         thinning, mesh, batches = self.settings.thinning, self.settings.mesh, None
         recorded = self.records.shapes(sampler, self.target, run, segment.adapt, segment.warmup)
@@ -188,13 +188,13 @@ class Runner:
         return run, length
 
     def _block(self, run: loop.Run) -> int | None:
-        """How many chains a program works on at a time; None for all."""
+        """The number of chains that a program computes at a time; None for all."""
         block = self.settings.chain_block
         return 1 if block is None and run.pools.kernel.uneven and self._cheap else block
 
     @cached_property
     def _cheap(self) -> bool:
-        """Whether a CPU gains little by making the gradients of several chains at once: counted, not timed."""
+        """Whether a CPU gains little by computing the gradients of several chains at once: counted, not timed."""
         if jax.default_backend() != "cpu":
             return False
         gradient = lambda target, x: target.at(x, 1)
@@ -202,7 +202,7 @@ class Runner:
         return operations(*called) <= ALONE and not asks_the_host(*called)
 
     def settled(self, sampler: Sampler, run: loop.Run, learning: bool) -> PyTree:
-        """The kernels as draws are made with them, from a copy: a run that was stopped can still go on."""
+        """The kernels that make the draws, from a copy of the run: a run that was stopped can still continue."""
         if learning:
             if sampler.adaptation.finishes:
                 copied = jax.tree.map(lambda leaf: jnp.copy(leaf) if eqx.is_array(leaf) else leaf, run)
@@ -211,7 +211,7 @@ class Runner:
         return self.gathered(run.pools.kernel)
 
     def verdict(self, sampler: Sampler, run: loop.Run) -> dict[str, np.ndarray]:
-        """What the adaptation says of its end, an entry for each pool."""
+        """Diagnostics of the adaptation at the end of warm-up, an entry for each pool."""
         with traced_as(self._edition):
             found = loop.verdict(sampler, self.gathered(run))
         return {name: np.asarray(value) for name, value in found.items()}
@@ -222,7 +222,7 @@ class Runner:
         return loop.shapes(sampler, self.target, self.form(sampler), sampler.adaptation.continues)
 
     def offered(self) -> set[str]:
-        """The names of all that the plan's iterations can record."""
+        """The names of all records that the plan's iterations can make."""
         names = set()
         for sampler in self.plan.samplers:
             run = self.form(sampler)
@@ -232,14 +232,14 @@ class Runner:
 
 
 class Kernels(NamedTuple):
-    """What the kernels of a plan need, each: derivatives of log π, learning included; numbers in its own arrays."""
+    """Per kernel of a plan: the derivatives of log π that it needs, also to learn; the numbers in its own arrays."""
 
     derivatives: tuple[int, ...]
     sizes: tuple[int, ...]
 
 
 def kernels_of(plan: Plan, n: int) -> Kernels:
-    """What the kernels of a plan need."""
+    """The needs of a plan's kernels in n coordinates."""
 
     def made() -> Any:
         return [sampler.kernel(n) for sampler in plan.samplers]
@@ -255,7 +255,7 @@ def kernels_of(plan: Plan, n: int) -> Kernels:
 def log_densities(
     target: Target, positions: Float[Array, "chains n"], order: int
 ) -> tuple[Float[Array, " chains"], Float[Array, "chains n"] | None]:
-    """log π where chains stand, and its gradient if `order` is not 0."""
+    """log π at the chains' positions, and its gradient if `order` is not 0."""
 
     def each(data: PyTree, x: Float[Array, " n"]) -> tuple[Array, Array | None]:
         point = target.with_data(data).at(x, min(order, 1))

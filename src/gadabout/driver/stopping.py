@@ -1,4 +1,4 @@
-"""How a run ends: a rule that its draws meet, a signal between two chunks, an error."""
+"""Endings of a run: by a rule that its draws meet, by a signal between two chunks, by an error."""
 
 import math
 import signal
@@ -14,7 +14,7 @@ from gadabout.checks import check_positive, check_whole
 from gadabout.diagnostics import ess_table, rhat
 
 SECONDS_OF_GRACE = 1.0
-"""after a signal, from which on a second one interrupts at once"""
+"""seconds after a signal, from which on a second one interrupts at once"""
 
 
 @dataclass(frozen=True)
@@ -24,19 +24,19 @@ class Completed:
 
 @dataclass(frozen=True)
 class Interrupted:
-    """A signal ended it; it can go on from its checkpoint."""
+    """A signal ended the run; it can continue from its checkpoint."""
 
 
 @dataclass(frozen=True)
 class Satisfied:
-    """The rule that was given by `until` is met."""
+    """The rule given by `until` is met."""
 
     reason: str
 
 
 @dataclass(frozen=True)
 class Failed:
-    """It could not go on: a position that is not finite, no more batches."""
+    """The run could not continue: for example, a position is not finite, or there are no more batches."""
 
     reason: str
 
@@ -46,17 +46,17 @@ Ending = Completed | Interrupted | Satisfied | Failed
 
 @dataclass(frozen=True)
 class Until:
-    """Ends a run once its draws are good enough, or its time is over; all that is given must hold, but for `seconds`.
+    """Ends a run once its draws meet both `ess` and `rhat`, if given, or once `seconds` of sampling are over.
 
-    It is evaluated at absolute numbers of draws, multiples of `every`: where a run ends is a function of its draws,
-    except where `seconds` ends it, and even then its draws are the first ones of the longer run. Like all diagnostics
-    it is computed from at most 100,000 evenly spaced draws of each chain.
+    It is evaluated at fixed numbers of draws, multiples of `every`, so that a run's end is a function of its draws.
+    Only `seconds` is an exception; even then the draws are the first ones of the longer run. Like all diagnostics it is
+    computed from at most 100,000 evenly spaced draws of each chain.
 
     Args:
         ess: the smallest over coordinates of bulk ESS and of the ESS of (x − mean)², over all chains.
         rhat: the largest R-hat over coordinates; needs at least two chains.
-        seconds: of sampling, warm-up and compilation left out.
-        every: draws of each chain between two evaluations; the first is the shortest run there is.
+        seconds: seconds of sampling, without warm-up and compilation.
+        every: draws of each chain between two evaluations; the first is the earliest end of a run.
     """
 
     ess: float | None = None
@@ -75,7 +75,7 @@ class Until:
         check_whole("until: every", self.every, 4)
 
     def met(self, draws: np.ndarray, seconds: float) -> str | None:
-        """Why the draws, of shape (num_chains, draws, n), are enough; None if they are not."""
+        """Why the draws, of shape (num_chains, draws, n), suffice, in words; None if they do not."""
         if self.seconds is not None and seconds >= self.seconds:
             return f"{self.seconds:g} seconds of sampling are over"
         if self.ess is None and self.rhat is None:
@@ -96,7 +96,7 @@ class Until:
 
 
 class Interruption:
-    """Called, it returns whether a signal came; `signum` is that signal. The chunk under way is finished first."""
+    """A callable that returns whether a signal came; `signum` is that signal. The current chunk is finished first."""
 
     def __init__(self):
         self.signum: int | None = None
@@ -106,7 +106,7 @@ class Interruption:
         return self.signum is not None
 
     def handle(self, signum, frame):
-        """Notes a signal; a second one, a second later, raises KeyboardInterrupt at once."""
+        """Notes a signal; a second one after `SECONDS_OF_GRACE` raises KeyboardInterrupt at once."""
         if self.signum is not None and time.monotonic() > self._came + SECONDS_OF_GRACE:
             raise KeyboardInterrupt
         if self.signum is None:
@@ -117,7 +117,7 @@ class Interruption:
 def deferred_interrupt(*others: signal.Signals) -> Iterator[Interruption]:
     """Handles Ctrl-C, and some other signals, by an `Interruption`.
 
-    Outside the main thread, where Python delivers no signals, it always returns False.
+    Outside the main thread, where Python delivers no signals, the interruption always returns False.
     """
     interruption, here = Interruption(), threading.current_thread() is threading.main_thread()
     before = {one: signal.signal(one, interruption.handle) for one in (signal.SIGINT, *others)} if here else {}

@@ -1,1 +1,1 @@
-"""Ensembles: chains that stand in one batch of rows, moved and adapted together in double precision by NumPy alone."""
+"""Ensembles: chains in one batch of rows, moved and adapted together in double precision by NumPy alone."""

@@ -1,8 +1,8 @@
-r"""The ascent from anywhere to the typical set: each chain climbs its own log π until $\nabla^\top H\nabla \le n$.
+r"""The ascent from any point to the typical set: each chain climbs its own log π until $\nabla^\top H\nabla \le n$.
 
-H is the inverse Hessian of −log π by the last steps of L-BFGS (Nocedal 1980), with step sizes by Armijo's rule. On a
-Gaussian the form is n on average in the typical set, so that an ascent ends there: not in a mode, nor in the neck of a
-funnel.
+H is the inverse Hessian of −log π, estimated from the last steps of L-BFGS (Nocedal 1980). Step sizes follow Armijo's
+rule. On a Gaussian the form averages n in the typical set. An ascent therefore ends there, and neither in a mode nor in
+the neck of a funnel.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,19 +16,21 @@ from gadabout.ensemble.gaussian import curvature, curved, of_paths, precision_of
 from gadabout.ensemble.growth import FEWEST, refuse_growth, tail_indices
 
 MEMORY = 8
-"""pairs of L-BFGS, and points of a path that the first factor is fitted to"""
+"""number of pairs in L-BFGS, and of points of a path that the first factor is fitted to"""
 MOST_TURNS = 400
 SHRINK, SMALLEST = 0.3, 1e-12
-"""of a step that did not climb, and the step at which its direction is given up"""
+"""`SHRINK`: factor of the step size after a step that did not climb. `SMALLEST`: step size below which the direction is
+abandoned"""
 GIVE_UP = 4
-"""directions that a chain gives up before it stays where it is"""
+"""directions that a chain abandons before it stays where it is"""
 LIKENESS, ROUNDING = 0.5, 1e-6
-"""shares of half the sum of its slopes, and of log π, by which, and by a nat, the gain of the last step may differ from
-that half"""
+"""tolerances of the difference between the gain of the last step and half the sum of its slopes, besides one nat:
+`LIKENESS` as a share of that half, `ROUNDING` as a share of log π"""
 STRAIGHT = 100
-"""steps in a row, each twice as long, on which log π rises without curvature, after which a chain has run off"""
+"""steps in a row, each twice as long, on which log π rises without curvature, after which a chain has run off to
+infinity"""
 CURVATURE = 1_600
-"""gradients that curvature is measured with at most, unless one point's directions need more"""
+"""gradients in a measurement of curvature at most, unless the directions of one point need more"""
 
 
 class Points(NamedTuple):
@@ -45,7 +47,7 @@ class Points(NamedTuple):
 
 
 class Paths(NamedTuple):
-    """Where ascents ended, the last points of each path, of shape (chains, MEMORY, n), which arrived, which ran off."""
+    """The ends of ascents, the last points of each path, (chains, MEMORY, n), and which chains arrived or ran off."""
 
     ends: Points
     x: np.ndarray
@@ -57,10 +59,10 @@ class Paths(NamedTuple):
 class Ascent(NamedTuple):
     """Chains after their ascent, and the first Gaussian.
 
-    `distinct` counts chains that stand where their own path led; `apart` says whether log π is not concave and one that
-    arrived lies lower than others by more than draws of one mode do; `outside`, of shape (chains,), which stand outside
-    of the typical set by the Gaussian, where log π is concave; `tails` the indices of coordinates without a variance
-    (`ensemble.growth`).
+    `distinct` counts chains whose own path led to where they stand. `apart` says whether log π is not concave and a
+    chain that arrived lies lower than others by more than draws of one mode differ. `outside`, of shape (chains,),
+    marks chains that the Gaussian places outside of the typical set of a concave log π. `tails` holds the tail indices
+    of coordinates without a variance (`ensemble.growth`).
     """
 
     positions: np.ndarray
@@ -92,21 +94,21 @@ def ascend(
     known: bool = False,
     near: float = 1.0,
 ) -> Paths:
-    """The ascents of chains from positions (chains, n), one batch of evaluations a turn, of those that have not ended.
+    """The ascents of chains from positions (chains, n), one batch of evaluations a turn, of the chains still climbing.
 
-    Where widths differ by orders of magnitude, eight steps show too little of them, and it ends some way outside. A
-    step along which the density is convex adds no curvature, and the next one is twice as long. Fewer than three steps
-    say too little of H, unless the chain stands in the mode itself, where a first Newton step on a round density leads,
-    or where it began there. None ends after a step that gained other than its slopes say of a quadratic: down a wall of
-    e^x a long first step makes H so small that the end seems near.
+    Where widths differ by orders of magnitude, eight steps reveal too little of them, and an ascent ends somewhat
+    outside. A step along which log π is convex adds no curvature, and the next one is twice as long. An ascent needs
+    three steps to end, since fewer determine H poorly. It may end sooner in the mode itself, if a first Newton step on
+    a round density led there or the chain began there. No ascent ends after a step whose gain differs from that of a
+    quadratic with the same slopes: after a long first step down a wall of e^x, H is so small that the end seems near.
 
     Args:
-        density: has `value_and_grad`; an `AbstractDensity`, or one that is `Whitened`.
+        density: an `AbstractDensity` or a `Whitened`; only `value_and_grad` is used.
         positions: where chains start.
-        most_turns: evaluations after the first.
-        behind: ascents that are left where they are once no more than so many have not ended.
-        near: the share of n that the form has to come down to, less than 1 for a mode itself.
-        known: whether H is near the identity, so that only what differs is taken from steps.
+        most_turns: batches of evaluations after the first, at most.
+        behind: all ascents stop once no more than so many have not ended.
+        known: whether H is near the identity, so that steps only correct it.
+        near: the share of n that the form must fall to, less than 1 for a mode itself.
     """
     chains, n = positions.shape
     x, memory = np.array(positions, float), (chains, MEMORY, n)
@@ -150,9 +152,9 @@ def ascend(
 
 
 def _newton(grad: np.ndarray, steps: np.ndarray, falls: np.ndarray, pairs: np.ndarray, known: bool) -> np.ndarray:
-    """H ∇ by the two loops of L-BFGS; along the gradient, at length 1, where there is no pair.
+    """H ∇ by the two loops of L-BFGS; the gradient scaled to length 1 where there is no pair.
 
-    Between them stands a multiple of the identity, by the last pair; the identity where H is known to be near it.
+    Between the loops H is a multiple of the identity, by the last pair; if `known`, it is the identity.
     """
     inner, square = _dot(steps, falls), _dot(falls[:, -1], falls[:, -1])
     rho = np.where(pairs, 1 / np.where(pairs, inner, 1), 0)
@@ -174,15 +176,15 @@ def climb_to_typical_set(
 ) -> Ascent:  # fmt: skip
     """The ascents of all chains from positions (chains, n), and a first Gaussian from their paths.
 
-    A chain is hopeless that did not arrive and lies lower than the upper half of the others by more than 15 + 6 √(n/2),
-    six standard deviations of log π in the typical set of a Gaussian and some more: it is put where another stands. One
-    that arrived stays where it is: it may have found a mode of its own.
+    A chain is hopeless if it did not arrive and lies lower than the median of the upper half by more than
+    15 + 6 √(n/2): six standard deviations of log π in the typical set of a Gaussian, and a margin. It moves to the
+    position of another chain. A chain that arrived stays where it is, since it may have found a mode of its own.
 
-    A dense Gaussian is then made as curved as log π is along all axes where chains stand (`curved`). With 785
-    coefficients of a regression an ascent ends after six turns, a thousand nats below the typical set, as eight steps
-    show little of H; the curvature shows all of it. Where log π is concave there is one typical set, and chains outside
-    of it, by their height or by $∇ᵀ H ∇$, which is twice what log π lies below its height there, go on in the whitened
-    coordinates. A chain that is further outside in the end stays where it was.
+    A dense Gaussian is then given the curvature of log π along all axes where chains stand (`curved`), since eight
+    steps reveal little of H. With 785 coefficients of a regression an ascent ends after six turns, a thousand nats
+    below the typical set. A concave log π has one typical set. Chains outside of it, by their height or by $∇ᵀ H ∇$,
+    continue in the whitened coordinates; on a Gaussian the form exceeds n by twice the depth of log π below its mean. A
+    chain that ends further outside stays where it was.
 
     Raises Improper, with the `names` of coordinates, where log π rises or does not fall (`ensemble.growth`).
     """
@@ -213,7 +215,7 @@ def climb_to_typical_set(
 def _gone_on(
     density: Any, coordinates: Coordinates, x: np.ndarray, outside: np.ndarray, form: np.ndarray, most_turns: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Positions, with those that were outside where they come nearer, and which are outside still."""
+    """Positions after a further ascent of the chains `outside`, where it led nearer, and which remain outside."""
     ends = ascend(Whitened(density, coordinates), coordinates.z(x[outside]), most_turns, known=True).ends
     nearer = np.sum(ends.grad**2, 1) < form[outside]
     moved, x, outside = np.flatnonzero(outside)[nearer], x.copy(), outside.copy()
@@ -222,7 +224,7 @@ def _gone_on(
 
 
 def gradients_rise(points: Points) -> bool:
-    """Whether log π fails to be concave between any two of some points, by their gradients; not finite ones aside.
+    """Whether log π is not concave between any two of the points, by their gradients; non-finite points are left out.
 
     A concave log density has one mode, and its gradient falls along the way from any point to any other.
     """
@@ -235,9 +237,9 @@ def gradients_rise(points: Points) -> bool:
 
 
 def beneath_tangents(points: Points) -> bool:
-    """Whether log π lies beneath its tangent at each of some points at all others; points that are not finite aside.
+    """Whether log π lies beneath its tangent at each point at all other points; non-finite points are left out.
 
-    It says more than `gradients_rise`, to which two modes are alike: gradients are zero in both.
+    It is stricter than `gradients_rise`, which does not distinguish two modes: gradients are zero in both.
     """
     x, value, grad = _about_their_mean(points)
     size = np.linalg.norm(grad, axis=1)[:, None] * np.linalg.norm(x, axis=1) + np.abs(value)
@@ -247,25 +249,25 @@ def beneath_tangents(points: Points) -> bool:
 
 
 def room_below(n: int) -> float:
-    """By how much log π may lie below the others' of a chain that is not hopeless (see `climb_to_typical_set`)."""
+    """The nats by which log π of a chain must lie below the others' for it to be hopeless (`climb_to_typical_set`)."""
     return 15 + 6 * np.sqrt(n / 2)
 
 
 def replacements(discarded: np.ndarray) -> np.ndarray:
-    """For each chain whose place it takes: its own, or in turn that of one that is not discarded; (chains,)."""
+    """The chain whose position each chain takes, (chains,): itself, or, if discarded, one of the others in turn."""
     sources = np.arange(len(discarded))
     sources[discarded] = np.resize(np.flatnonzero(~discarded), discarded.sum())
     return sources
 
 
 def _about_their_mean(points: Points) -> Points:
-    """Those of some points that are finite, x less its mean over them."""
+    """The points that are finite, with x centred at its mean over them."""
     x, value, grad = (part[points.finite] for part in points)
     return Points(x - np.sum(x, 0) / max(len(x), 1), value, grad)
 
 
 def _low(value: np.ndarray, n: int) -> np.ndarray:
-    """Which chains lie lower than the upper half of all by more than there is room, of shape (chains,)."""
+    """Whether each chain lies lower than the median of the upper half by more than `room_below`, of shape (chains,)."""
     value, chains = np.fmax(value, -np.inf), len(value)
     return ~(value >= np.sort(value)[chains - (chains + 3) // 4] - room_below(n))
 

@@ -1,14 +1,14 @@
-"""The choice of the move that makes the draws, by what a trial of split HMC says, and by trials of those in question.
+"""The choice of the move that makes the draws, by a trial of split HMC and by trials of the moves in question.
 
-A pure function of draws and counts, never of the clock. There is doubt where three trajectories in a thousand diverge,
-a chain accepts less than half of what the median chain accepts or stands still for longer than chance explains, or an
-R-hat is above 1.1. Independence proposals are taken where the Gaussian fits: where one is worth `FINE_EFFICIENCY`
-draws, if the Pareto k̂ of their importance weights is below 0.7 (0.5 with standard deviations alone). Else independence
-proposals, where they reach all places, and NUTS, where others are worth little or there is doubt, are tried beside
-split HMC, and that is taken whose gradients are worth most (`Pilot._worth`). Where a chain lags behind or stands still
-although steps were shortened, split HMC is taken only if NUTS takes gradients without end: findings say what draws are
-worth then. NUTS has the whole covariance only where trajectories would be `MUCH_LONGER` without correlations: where
-scales differ from place to place a covariance says less than it seems to.
+It is a pure function of draws and counts, never of the clock. There is doubt where three trajectories in a thousand
+diverge, a chain accepts less than half of what the median chain accepts or stands still for longer than chance
+explains, or an R-hat is above 1.1. Independence proposals are chosen where the Gaussian fits: where one is worth
+`FINE_EFFICIENCY` draws and the Pareto k̂ of their importance weights is below 0.7 (0.5 with standard deviations alone).
+Otherwise trials follow: of independence proposals where these reach all places, and of NUTS where the other moves are
+worth little or there is doubt. The move whose gradients are worth most is chosen (`worth.worth_of_moves`). Where a
+chain lags behind or stands still although steps were shortened, split HMC is chosen only if NUTS takes too many
+gradients; findings then report the worth of draws. NUTS has the full covariance only where trajectories would be
+`MUCH_LONGER` without correlations: where scales differ from place to place, a covariance is not as informative.
 """
 
 from collections.abc import Mapping
@@ -20,28 +20,29 @@ import numpy as np
 from gadabout.diagnostics import tail_size
 
 FINE_PARETO_K, LARGEST_PARETO_K = 0.5, 0.7
-"""of importance weights: below the one their variance is finite, and from the other on they are of no use"""
+"""Pareto k̂ of importance weights: below `FINE_PARETO_K` they have a variance, from `LARGEST_PARETO_K` on no use"""
 COVERED_PARETO_K = 0.35
-"""with a quarter the variance of squared weights is finite; some room for the error of k̂"""
+"""Pareto k̂ below which proposals reach all places: 1/4, for a variance of squared weights, and room for its error"""
 LEAST_EFFICIENCY = 0.05
-"""of an independence proposal: with less, chains stay where they are for long"""
+"""draws that an independence proposal is worth at the least: with less, chains stay where they are for long"""
 FINE_EFFICIENCY = 0.45
-"""with less, or a k̂ that is not fine, split HMC comes four times as often: chains stay where few would free them"""
+"""draws that an independence proposal is worth where the Gaussian fits; with less, or a k̂ that is not fine, split HMC
+comes four times as often, since few proposals free a chain that is stuck"""
 LITTLE, WAITING = 0.015, 4.0
-"""draws that a gradient is worth, with which NUTS is tried as well, and how much less one of NUTS counts for: a short
-trial flatters it, and every tick waits for the one before"""
+"""`LITTLE`: draws that a gradient is worth, below which NUTS is tried as well. `WAITING`: divisor of the worth of NUTS,
+since a short trial flatters it, and every tick waits for the one before"""
 TOO_FEW = 0.025
-"""the share of independent draws with which a run of usual length has too few: 400 of 16,000"""
+"""share of independent draws below which a run of usual length has too few: 400 of 16,000"""
 MOST_REPEATS, MOST_GRADIENTS = 8, 32
-"""of a draw of split HMC"""
+"""trajectories and gradients of a draw of split HMC at most"""
 OPTIMISM = 2.0
-"""times as many independent draws may be promised as are made: places that a chain leaves seldom are seldom visited"""
+"""factor by which independent draws may be overestimated: places that a chain seldom leaves are seldom visited"""
 GRADIENT, VALUE, TURN = 1.0, 0.5, 0.5
-"""the cost of one evaluation in a batch, and what a move costs beside it that has to wait for the one before"""
+"""costs in gradients: of one evaluation in a batch, and (`TURN`) of the wait of a move for the one before"""
 MUCH_LONGER = 10.0
-"""times as many steps as with correlations: less is not worth what they cost where tails are long"""
+"""ratio of steps without correlations to steps with them: less is not worth their cost where tails are long"""
 ERRORS = 2.0
-"""standard errors by which k̂ has to be away from its bound"""
+"""standard errors by which k̂ must differ from its bound"""
 
 
 class Move(StrEnum):
@@ -68,12 +69,12 @@ WORDS = {
 
 
 def wanted(evidence: Mapping[str, Any], shape: tuple[int, ...], most: tuple[int, int]) -> int:
-    """How many iterations more a trial needs, after draws of a shape (t, chains, n): as many again, or none.
+    """The number of further iterations a trial needs after draws of a shape (t, chains, n): as many again, or none.
 
-    There are at most `most`: where only k̂ is left to decide, and where there is doubt.
+    In total they are at most `most[0]` where only k̂ is left to decide, and `most[1]` where there is doubt.
 
-    With M draws in the tail k̂ has the standard error (1 + k)/√M (Vehtari et al. 2024), and k/(1 + k), which the
-    evidence holds, one of (1 − k/(1 + k))/√M.
+    With M draws in the tail, k̂ has the standard error (1 + k)/√M (Vehtari et al. 2024). The evidence holds k/(1 + k),
+    whose standard error is (1 − k/(1 + k))/√M.
     """
     made, draws = shape[0], shape[0] * shape[1]
     if evidence["doubt"]:
@@ -87,28 +88,28 @@ def wanted(evidence: Mapping[str, Any], shape: tuple[int, ...], most: tuple[int,
 
 
 def far_from_gaussian(evidence: Mapping[str, Any]) -> bool:
-    """Whether the Gaussian fits so badly that other coordinates may pay, and moves are tried."""
+    """Whether the Gaussian fits so badly that other coordinates may pay and other moves are tried."""
     return bool(evidence["doubt"]) or evidence.get("independence_efficiency", 0.0) < FINE_EFFICIENCY
 
 
 def largest_pareto_k(evidence: Mapping[str, Any]) -> float:
-    """From which k̂ on independence proposals are not taken: with standard deviations alone no cycle is shorter."""
+    """The k̂ from which on no independence proposals are chosen: with standard deviations alone no cycle is shorter."""
     return FINE_PARETO_K if evidence.get("diagonal") else LARGEST_PARETO_K
 
 
 def covered(evidence: Mapping[str, Any]) -> bool:
-    """Whether independence proposals may be tried where they are no fine fit.
+    """Whether independence proposals may be tried where the Gaussian does not fit well.
 
-    A trial is too short to show places that they reach seldom, as a neck, and from `COVERED_PARETO_K` on an ESS does
-    not tell how wrong the draws are that miss them.
+    A trial is too short to visit places that they seldom reach, such as a neck. From `COVERED_PARETO_K` on, the ESS
+    does not reveal how wrong draws without such places are.
     """
     return evidence.get("pareto_k", 1.0) < COVERED_PARETO_K and evidence["independence_efficiency"] > LEAST_EFFICIENCY
 
 
 def repeats(move: Move, evidence: Mapping[str, Any]) -> int:
-    """Trajectories of split HMC for a draw: as many as make a tenth of an independent one.
+    """Trajectories of split HMC for a draw: as many as make a tenth of an independent one; 1 for other moves.
 
-    They are `MOST_REPEATS`, and take `MOST_GRADIENTS`, at the most.
+    They are at most `MOST_REPEATS`, and take at most `MOST_GRADIENTS`.
     """
     if move is not Move.SPLIT_HMC or "share" not in evidence:
         return 1
@@ -117,12 +118,12 @@ def repeats(move: Move, evidence: Mapping[str, Any]) -> int:
 
 
 def waiting(evidence: Mapping[str, Any]) -> float:
-    """How much less a gradient of NUTS counts for than one of split HMC: no less where that would make `TOO_FEW`."""
+    """The divisor of the worth of NUTS: `WAITING`, or 1 where split HMC has too few independent draws (`TOO_FEW`)."""
     return 1.0 if evidence["share"] * repeats(Move.SPLIT_HMC, evidence) < TOO_FEW else WAITING
 
 
 def decide(evidence: Mapping[str, Any]) -> Move:
-    """The move that the evidence speaks for: NUTS, split HMC or independence proposals (see `one_of_kind`)."""
+    """The move that the evidence favours: NUTS, split HMC or independence proposals (see `one_of_kind`)."""
     if "worth" in evidence:
         worth = evidence["worth"]
         if evidence.get("stuck") and worth.get("nuts"):
@@ -138,7 +139,7 @@ def decide(evidence: Mapping[str, Any]) -> Move:
 
 
 def one_of_kind(move: Move, evidence: Mapping[str, Any]) -> Move:
-    """Which move of that kind the evidence speaks for; `correlated` is needed of it for NUTS."""
+    """The variant of a move that the evidence favours; NUTS requires `correlated` in the evidence."""
     if move is Move.NUTS:
         return Move.NUTS if evidence["correlated"] > MUCH_LONGER else Move.NUTS_DIAGONAL
     if move is not Move.INDEPENDENCE:
@@ -150,7 +151,7 @@ def one_of_kind(move: Move, evidence: Mapping[str, Any]) -> Move:
 
 
 def why(evidence: Mapping[str, Any]) -> str:
-    """The choice, `move` of the evidence, in one line; `named` says whether the user made it."""
+    """The reason for `move` of the evidence, in one line; `named` of the evidence says whether the user chose it."""
     chosen = WORDS[Move(evidence["move"])]
     if evidence["named"]:
         return f"{chosen}, as named"

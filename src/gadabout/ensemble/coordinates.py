@@ -1,7 +1,7 @@
 r"""Learned coordinates z of positions x, in which a target is nearer to a standard Gaussian: $x = M(m + L z)$.
 
-M unfolds what a Gaussian cannot follow. It is the composition of layers of `Noncentring`, none of them where x is
-affine in z. π becomes the density $\pi(x(z))\,|\partial x/\partial z|$ of z.
+M unfolds shapes that a Gaussian cannot follow. It is a composition of `Noncentring` layers; without layers x is affine
+in z. The density of z is $\pi(x(z))\,|\partial x/\partial z|$.
 """
 
 from collections.abc import Sequence
@@ -18,20 +18,20 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Noncentring:
-    r"""Children C whose places and scales depend on ancestors A: $x_j = m_j(a) + s_j(a)\,y_j$ with $a = y_A - a_0$.
+    r"""Children C whose locations and scales depend on ancestors A: $x_j = m_j(a) + s_j(a)\,y_j$ with $a = y_A - a_0$.
 
     The scale is log-linear, $s_j = e^{K_j a}$ and $m_j = c_j + B_j a$; or precisions add, as those of prior and data,
     $$s_j^{-2} = p_j e^{-2K_j a} + q_j,\quad m_j = w_j(c_j + B_j a) + (1 - w_j)\,d_j,\quad
     w_j = p_j e^{-2K_j a} s_j^2.$$
-    The first is the case p = 1, q = 0. All other coordinates are as they were, x = y.
+    The first is the case p = 1, q = 0. All other coordinates are unchanged, x = y.
 
-    A hierarchical model written centred has children θ and the logarithm of their scale for an ancestor, with K = 1: y
-    is the model written non-centred (Papaspiliopoulos, Roberts & Sköld 2007, "A general framework for the
-    parametrization of hierarchical models"). K = −1 undoes what was written non-centred, and what lies between partly
-    non-centres. With the precision q of data about d, y is θ standardised by its law given the data and all scales:
-    partial pooling, non-centred where the scale is small, centred where it is large. For children that depend on each
-    other given the ancestors, as the states of a random walk, all of it is said of $V^{-1} x_C$: in a basis V in which
-    both precisions, that of the model and that of the data, are diagonal.
+    In a hierarchical model written centred, the children are θ, their ancestor is the logarithm of their scale, and
+    K = 1. Then y is the model written non-centred (Papaspiliopoulos, Roberts & Sköld 2007, "A general framework for the
+    parametrization of hierarchical models"). K = −1 centres a model written non-centred, and values in between
+    non-centre partly. With data of precision q about d, y is θ standardised by its distribution given the data and all
+    scales. This is partial pooling: non-centred where the scale is small, centred where it is large. If children depend
+    on each other given the ancestors, as the states of a random walk, all formulas are for $V^{-1} x_C$: the precisions
+    of model and data are both diagonal in the basis V.
 
     Args:
         ancestors: A, indices of shape (p,).
@@ -43,7 +43,7 @@ class Noncentring:
         precision: p, of shape (q,); 1 where it is not given.
         data_precision: q, of shape (q,); 0 where it is not given.
         data_location: d, of shape (q,); 0 where it is not given.
-        basis: V, of shape (q, q), its determinant 1 or −1; the unit matrix where it is not given.
+        basis: V, of shape (q, q), with determinant 1 or −1; the unit matrix where it is not given.
     """
 
     ancestors: np.ndarray
@@ -59,18 +59,18 @@ class Noncentring:
 
     @property
     def pools(self) -> bool:
-        """Whether precisions add."""
+        """Whether the precisions of prior and data add."""
         return self.data_precision is not None
 
     def x(self, y: np.ndarray, of: "OfAncestors | None" = None) -> np.ndarray:
-        """x, of shape (m, n), of y of that shape; `of_ancestors(y)` is computed if it is not given."""
+        """The positions x, of shape (m, n), of y of that shape; `of_ancestors(y)` is computed if it is not given."""
         x, of = y.copy(), of or self.of_ancestors(y)
         along = of.place + np.exp(of.log_scale) * y[:, self.children]
         x[:, self.children] = along if self.basis is None else along @ self.basis.T
         return x
 
     def y(self, x: np.ndarray) -> np.ndarray:
-        """y, of shape (m, n), of x of that shape."""
+        """The coordinates y, of shape (m, n), of x of that shape."""
         y, of = x.copy(), self.of_ancestors(x)
         along = x[:, self.children] if self.basis is None else np.linalg.solve(self.basis, x[:, self.children].T).T
         y[:, self.children] = (along - of.place) * np.exp(-of.log_scale)
@@ -90,7 +90,7 @@ class Noncentring:
         return pulled
 
     def of_ancestors(self, y: np.ndarray) -> "OfAncestors":
-        """What children have of their ancestors, at y of shape (m, n)."""
+        """The locations and log scales of children, given their ancestors, at y of shape (m, n)."""
         a = y[:, self.ancestors] - self.centre
         place, log_scale = self.location + a @ self.slopes.T, a @ self.log_scales.T
         if self.precision is None or self.data_precision is None or self.data_location is None:
@@ -103,7 +103,7 @@ class Noncentring:
 
 
 class OfAncestors(NamedTuple):
-    """m, log s, w and c + B a − d of children, of shape (m, q); without precisions that add the last are 1 and 0."""
+    """m, log s, w and c + B a − d of children, each of shape (m, q); the last two are 1 and 0 unless precisions add."""
 
     place: np.ndarray
     log_scale: np.ndarray
@@ -113,7 +113,7 @@ class OfAncestors(NamedTuple):
 
 @dataclass(frozen=True)
 class Placed:
-    """Positions x = M(y), of shape (m, n), log |∂x/∂y|, of shape (m,), and what each layer had at its own y."""
+    """Positions x = M(y), of shape (m, n), log |∂x/∂y|, of shape (m,), and each layer with its y and `OfAncestors`."""
 
     x: np.ndarray
     log_det: np.ndarray
@@ -127,7 +127,7 @@ class Placed:
 
 
 def placed(layers: Sequence[Noncentring], y: np.ndarray) -> Placed:
-    """x = M(y) of y (m, n), through the layers from the last to the first."""
+    """The positions x = M(y) of y (m, n), through the layers from the last to the first."""
     log_det, passed = np.zeros(len(y)), []
     for layer in reversed(layers):
         of = layer.of_ancestors(y)
@@ -137,7 +137,7 @@ def placed(layers: Sequence[Noncentring], y: np.ndarray) -> Placed:
 
 
 def unfolded(layers: Sequence[Noncentring], x: np.ndarray) -> np.ndarray:
-    """y = M⁻¹(x), of shape (m, n)."""
+    """The coordinates y = M⁻¹(x), of shape (m, n)."""
     for layer in layers:
         x = layer.y(x)
     return x
@@ -145,12 +145,12 @@ def unfolded(layers: Sequence[Noncentring], x: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Coordinates:
-    """x = M(m + L z), with L a diagonal or lower-triangular.
+    """The map x = M(m + L z), with L diagonal or lower-triangular.
 
     Args:
         mean: m, of shape (n,).
         factor: L, of shape (n,) where it is diagonal, else (n, n).
-        layers: those of M, the one that makes x first: x = M₁(M₂(… (m + L z))).
+        layers: the layers of M, in the order x = M₁(M₂(… (m + L z))).
     """
 
     mean: np.ndarray
@@ -168,7 +168,7 @@ class Coordinates:
         return len(self.mean)
 
     def at(self, z: np.ndarray) -> Placed:
-        """The positions of coordinates z (m, n), and the way back for gradients with respect to y = m + L z."""
+        """The positions of coordinates z (m, n), with `pull` for gradients with respect to y = m + L z."""
         return placed(self.layers, self.affine(z))
 
     def x(self, z: np.ndarray) -> np.ndarray:
@@ -191,11 +191,11 @@ class Coordinates:
         return grad @ self.factor if self.dense else grad * self.factor
 
     def log_det(self, z: np.ndarray) -> np.ndarray:
-        """log |∂x/∂z| less log |L|, which does not depend on z: of shape (m,)."""
+        """log |∂x/∂z| without the constant log |L|, of shape (m,)."""
         return self.at(z).log_det
 
     def log_volume(self) -> float:
-        """log |L|."""
+        """The logarithm of the determinant, log |L|."""
         return float(np.sum(np.log(np.abs(np.diagonal(self.factor) if self.dense else self.factor))))
 
     def deviations(self) -> np.ndarray:
@@ -203,7 +203,7 @@ class Coordinates:
         return np.sqrt(np.sum(self.factor**2, 1)) if self.dense else np.abs(self.factor)
 
     def diagonal(self) -> "Coordinates":
-        """The coordinates with these standard deviations alone."""
+        """The coordinates with the same standard deviations and no correlations in L."""
         return replace(self, factor=self.deviations())
 
     def then(self, mean: np.ndarray, factor: np.ndarray) -> "Coordinates":
@@ -223,7 +223,7 @@ class Coordinates:
         return value + here.log_det, self.through_factor(here.pull(grad))
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """All of it as arrays, for a state; see `of`."""
+        """The coordinates as arrays, for a state; `of` is the inverse."""
         return {"mean": self.mean, "factor": self.factor} | ({"layers": packed(self.layers)} if self.layers else {})
 
     @staticmethod
@@ -233,7 +233,7 @@ class Coordinates:
 
 
 def packed(layers: Sequence[Noncentring]) -> np.ndarray:
-    """Layers as one vector: of each p and q, whether it pools and has a basis, then its arrays in their order."""
+    """Layers as one vector: their number, then of each p, q, whether it pools and has a basis, and its arrays."""
     parts = [[len(layers)]]
     for layer in layers:
         parts.append([len(layer.ancestors), len(layer.children), layer.pools, layer.basis is not None])
@@ -243,7 +243,7 @@ def packed(layers: Sequence[Noncentring]) -> np.ndarray:
 
 
 def unpacked(vector: np.ndarray | None) -> tuple[Noncentring, ...]:
-    """The layers of such a vector."""
+    """The layers of a vector from `packed`."""
     if vector is None:
         return ()
     layers, at = [], 1
@@ -260,9 +260,9 @@ def unpacked(vector: np.ndarray | None) -> tuple[Noncentring, ...]:
 
 
 def in_words(layers: Sequence[Noncentring], names: Sequence[str]) -> list[str]:
-    """What scales what, a line for each variable and layer, such as "theta is scaled by exp(log_tau), about mu".
+    """Lines on the scales of children, one for each variable and layer: "theta is scaled by exp(log_tau), about mu".
 
-    Children in a common basis are named together, and of those that pool it is said that data leave less of it.
+    Children in a common basis are named together. Layers that pool add that this holds where data say little.
     """
     lines = []
     for layer in layers:
@@ -294,7 +294,7 @@ def _are(names: Sequence[str]) -> str:
 
 
 def _terms(K: np.ndarray, ancestors: Sequence[str]) -> str:
-    """The sum of K a as people read it: `0.9 log_tau − 0.5 x[2]`; `log_lambda` of an own ancestor each."""
+    """The sum of K a in readable form: `0.9 log_tau − 0.5 x[2]`; `log_lambda` where each child has its own ancestor."""
     signed: dict[str, list[float]] = {}
     for name, column in zip(ancestors, K.T, strict=True):
         if column.any():

@@ -1,7 +1,7 @@
 r"""Draws with their gradients, and the curvature of log π at some of them, by differences of gradients.
 
-Two gradients, a step before and behind along each coordinate, hold the whole Hessian H and, for every pair (j, a), the
-third derivative $\partial_a H_{jj}$.
+Two gradients, one step forward and one back along each coordinate, determine the whole Hessian H and, for every pair
+(j, a), the third derivative $\partial_a H_{jj}$.
 """
 
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from gadabout.density.base import AbstractDensity
 
 STEP = 0.2
-"""of a difference, in standard deviations given all other coordinates"""
+"""step of a difference, in standard deviations given all other coordinates"""
 
 
 @dataclass(frozen=True)
@@ -27,12 +27,12 @@ class Sample:
     grad: np.ndarray
 
     def under(self, layer: Noncentring) -> "Sample":
-        """The draws in the coordinates of a layer."""
+        """The draws and gradients in the coordinates of a layer."""
         y = layer.y(self.y)
         return Sample(y, layer.pull(y, self.grad))
 
     def below(self, layers: Sequence[Noncentring]) -> "Sample":
-        """The draws in the coordinates of all layers."""
+        """The draws and gradients in the coordinates of all layers."""
         sample = self
         for layer in layers:
             sample = sample.under(layer)
@@ -41,22 +41,22 @@ class Sample:
 
 @dataclass(frozen=True)
 class Density:
-    """The density of y under layers."""
+    """The density of y, the coordinates of `layers`."""
 
     density: "AbstractDensity"
     layers: tuple[Noncentring, ...]
 
     def gradients(self, y: np.ndarray) -> np.ndarray:
-        """Of its logarithm, (m, n)."""
+        """Gradients of the log density at y, of shape (m, n)."""
         here = Coordinates(np.zeros(y.shape[1]), np.ones(y.shape[1]), self.layers)
         return here.value_and_grad(self.density, y)[1]
 
 
 @dataclass(frozen=True)
 class Curvature:
-    """At some points (m, n): H, −∇² log π, (m, n, n), and slopes ∂_a log H_jj / −2, (m, child j, ancestor a).
+    """H = −∇² log π at points (m, n), of shape (m, n, n), and slopes ∂_a log H_jj / −2, (m, child j, ancestor a).
 
-    By differences of gradients, `step` (n,) to either side.
+    Both are computed by differences of gradients, `step` (n,) to either side.
     """
 
     points: np.ndarray
@@ -66,11 +66,11 @@ class Curvature:
 
 
 def curvature_at(density: Density, points: np.ndarray, scale: np.ndarray) -> Curvature:
-    """By gradients `STEP` conditional standard deviations (n,) to either side along each coordinate."""
+    """The curvature by gradients `STEP` conditional standard deviations (n,) to either side along each coordinate."""
     m, n = points.shape
     step = STEP * scale
     ends = points[:, None, None] + np.stack([-np.diag(step), np.diag(step)])  # (m, 2, n, n)
-    grad = density.gradients(ends.reshape(-1, n)).reshape(m, 2, n, n)  # behind and before, along j, of a
+    grad = density.gradients(ends.reshape(-1, n)).reshape(m, 2, n, n)  # back and forward, along j, component a
     here = density.gradients(points)[:, None]
     columns = (grad[:, 0] - grad[:, 1]) / (2 * step[:, None])
     third = -(grad[:, 0] + grad[:, 1] - 2 * here) / step[:, None] ** 2  # ∂_a H_jj

@@ -1,9 +1,9 @@
-r"""Draws by proposals from a mixture that stands still, and local moves about its components.
+r"""Draws by proposals from a fixed mixture, and local moves about its components.
 
-Proposals are accepted with probability $\min\{1, w(y)/w(x)\}$, $w = \pi/q$: chains go from mode to mode as often as
-mass says. One in every `period` moves is local: a component k is drawn by its responsibility $r_k(x)$, split HMC goes
-about it, and the end x' is accepted with $r_k(x')/r_k(x)$ in the ratio as well, so that π(x) r_k(x) is left as it is,
-and with it π.
+Proposals are accepted with probability $\min\{1, w(y)/w(x)\}$, $w = \pi/q$, so chains change modes as often as the
+masses of modes require. One in every `period` moves is local: a component k is drawn by its responsibility $r_k(x)$,
+split HMC moves about it, and the end x' is accepted with $r_k(x')/r_k(x)$ as a factor of the ratio. The local move
+leaves π(x) r_k(x) invariant, and with it π.
 """
 
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ from gadabout.ensemble.split_hmc import DIVERGENCE, SplitHMC, accept, squares
 from gadabout.ensemble.warmup import LONGEST_STEP, STEP_SIZE, DualAveraging
 
 LEARNING = 30
-"""local moves that their step size is learned in"""
+"""local moves in which their step size is learned"""
 
 
 @dataclass(frozen=True)
@@ -48,14 +48,14 @@ class OwnCoordinates:
 
 @dataclass(frozen=True)
 class FromMixture(AbstractMove):
-    """Blocks of `period` iterations: a local move, then proposals from the mixture, evaluated at once.
+    """Blocks of `period` iterations: a local move, then proposals from the mixture, evaluated in one batch.
 
     Its state is `x` and `grad`, of shape (chains, n), and `lp`, of shape (chains,).
 
     Args:
         density: log π.
         mixture: q.
-        step_size: of split HMC about a component, in radians.
+        step_size: the step size of split HMC about a component, in radians.
         period: iterations from one local move to the next.
     """
 
@@ -87,7 +87,7 @@ class FromMixture(AbstractMove):
     def local(self, state: State, rng: np.random.Generator) -> tuple[State, Draws]:
         """The state after a local move of each chain, and its statistics, of shape (chains,)."""
         x, (chains, n) = state["x"], state["x"].shape
-        at_modes = self.mixture.modes >= 0  # about what lies between modes no local move goes
+        at_modes = self.mixture.modes >= 0  # no local move about components between modes
         here = self.mixture.parts(x)[:, at_modes]
         k = np.argmax(here + rng.gumbel(size=here.shape), 1)
         own = OwnCoordinates(self.mixture.means[at_modes][k], self.mixture.factors[at_modes][k])
@@ -145,7 +145,7 @@ class FromMixture(AbstractMove):
 def local_step(
     density: AbstractDensity, mixture: Mixture, rng: np.random.Generator, chains: int, target_acceptance: float
 ) -> tuple[np.ndarray, float]:
-    """Draws of π, nearly, for chains to begin at, (chains, n), and the step size of local moves."""
+    """Approximate draws of π, at which chains begin, (chains, n), and the step size of local moves."""
     y = mixture.draw(rng, 32 * chains)
     log_w = density.value(y) - mixture.log_q(y)
     log_w = np.where(np.isfinite(log_w), log_w, -np.inf)

@@ -1,7 +1,7 @@
-r"""The Gaussian N(m, L Lᵀ) of a target: from positions and gradients there, or from the curvature of log π.
+r"""The Gaussian N(m, L Lᵀ) of a target: from positions and gradients, or from the curvature of log π.
 
-The covariance Σ with $\Sigma C_g\Sigma = C_x$, the geometric mean of the covariance of positions and the inverse of
-that of gradients, minimises the Fisher divergence to a Gaussian (as the samplers of nutpie do).
+The covariance Σ with $\Sigma C_g\Sigma = C_x$ is the geometric mean of the covariance of positions and the inverse of
+that of gradients. It minimises the Fisher divergence to a Gaussian (as the samplers of nutpie do).
 """
 
 from typing import TYPE_CHECKING, Literal
@@ -12,19 +12,19 @@ if TYPE_CHECKING:
     from gadabout.density.base import AbstractDensity
 
 STEADY = 1e-20
-"""of the mean square of a gradient: with less variance it does not vary, as up to a border where log π is linear"""
+"""variance of a gradient over its mean square, below which it is constant, as where log π is linear up to a border"""
 
 
 def geometric_mean(count: int, cov_x: np.ndarray, cov_g: np.ndarray, prior_draws: float = 0.0) -> np.ndarray:
     r"""The Σ with $\Sigma C_g\Sigma = C_x$; NaN where rounding leaves none.
 
     $\Sigma = R^{-\top}(R^\top C_xR)^{1/2}R^{-1}$ with the Cholesky root $RR^\top = C_g$, or
-    $\sqrt{\mathrm{Var}\,x_i/\mathrm{Var}\,g_i}$ where variances are all there is. It is exact on a Gaussian as soon as
-    the draws span the space. Coordinates are scaled by the latter first, and 10⁻⁵ I, and what rounding takes, added to
-    both covariances.
+    $\sqrt{\mathrm{Var}\,x_i/\mathrm{Var}\,g_i}$ for variances alone. It is exact on a Gaussian as soon as the draws
+    span the space. Coordinates are first scaled by the solution for variances. Then 10⁻⁵ I, and a multiple of I of the
+    size of rounding errors, are added to both covariances.
 
     Args:
-        count: the draws that covariances were computed from.
+        count: the number of draws that covariances were computed from.
         cov_x: the covariance of positions, of shape (n, n), or their variances, of shape (n,).
         cov_g: that of gradients, of the same shape.
         prior_draws: weight, in draws, of the identity in the scaled coordinates, for few draws; matrices only.
@@ -36,7 +36,7 @@ def geometric_mean(count: int, cov_x: np.ndarray, cov_g: np.ndarray, prior_draws
     C_x, C_g = (
         weight * (scaled + 1e-5 * identity) + (1 - weight) * identity for scaled in (cov_x / scales, cov_g * scales)
     )
-    # As much as rounding does, or C_g has no root; and C_x as well, or what both know nothing of becomes narrower.
+    # Blur of the size of rounding, or C_g has no root; C_x too, or directions without variance in both become narrower.
     blur = len(s) * np.finfo(float).eps * np.max(np.diagonal(C_g)) * identity
     try:
         R = np.linalg.cholesky(C_g + blur)
@@ -48,9 +48,9 @@ def geometric_mean(count: int, cov_x: np.ndarray, cov_g: np.ndarray, prior_draws
 
 
 def factor_of(covariance: np.ndarray, otherwise: np.ndarray) -> np.ndarray:
-    """L with L Lᵀ = covariance, lower triangular, or standard deviations from variances, of shape (n,).
+    """The lower-triangular L with L Lᵀ = covariance, or standard deviations from variances, of shape (n,).
 
-    `otherwise`, of the same shape, where rounding leaves no root, for variances each by itself.
+    Returns `otherwise`, of the same shape, where rounding leaves no root; for variances, coordinate by coordinate.
     """
     if covariance.ndim == 1:
         return np.where(covariance > 0, np.sqrt(np.maximum(covariance, 0)), otherwise)
@@ -64,10 +64,10 @@ def factor_of(covariance: np.ndarray, otherwise: np.ndarray) -> np.ndarray:
 def of_paths(x: np.ndarray, grad: np.ndarray, kind: Literal["dense", "diagonal"]) -> np.ndarray:
     """The Gaussian's factor, of shape (n, n) or (n,), from points and gradients on ascents, of shape (points, n).
 
-    On the way from afar variances of x and of the gradient are larger than on a Gaussian, where that of one is the
-    inverse of the other's. The prior draws of `geometric_mean` are of that size, so both are divided by how much larger
-    they are: else directions in which paths differ little beside those would come out as narrow. A gradient that does
-    not vary counts by its mean square.
+    On a Gaussian the variance of a gradient is the inverse of that of x. Along ascents from far away both are larger.
+    The prior draws of `geometric_mean` are of the size they have on a Gaussian, so a dense fit divides both by the mean
+    excess. Otherwise directions in which paths differ little in comparison would come out too narrow. A gradient that
+    does not vary counts by its mean square.
     """
     n, count, tiny = x.shape[1], max(len(x), 2), np.finfo(float).tiny ** 0.5
 
@@ -76,7 +76,7 @@ def of_paths(x: np.ndarray, grad: np.ndarray, kind: Literal["dense", "diagonal"]
         return (np.sum(d**2, 0) + tiny if kind == "diagonal" else d.T @ d + tiny * np.eye(n)) / (count - 1)
 
     cov_x, cov_g = moments(x), moments(grad)
-    squares = np.sum(grad**2, 0) / count  # of an exponential it is the inverse of the variance
+    squares = np.sum(grad**2, 0) / count  # for an exponential density, the inverse of the variance of x
     steady = np.where((cov_g if kind == "diagonal" else np.diagonal(cov_g)) < STEADY * squares, squares, 0.0)
     cov_g = cov_g + (steady if kind == "diagonal" else np.diag(steady))
     if kind == "dense":
@@ -87,13 +87,13 @@ def of_paths(x: np.ndarray, grad: np.ndarray, kind: Literal["dense", "diagonal"]
 
 
 def curvature(density: "AbstractDensity", x: np.ndarray, factor: np.ndarray) -> np.ndarray:
-    r"""−∇² log π at points of shape (m, n), in coordinates whitened by a factor (n, n), at the scale that matters.
+    r"""−∇² log π at points of shape (m, n), in coordinates whitened by a factor (n, n), at the scale of a unit step.
 
-    Returns an array of shape (m, n, n). Differences of gradients a unit step to either side along each axis in turn are
-    the columns, two gradients each; NaN where a step leads to where log π is not finite.
+    Returns an array of shape (m, n, n). Its columns are differences of gradients a unit step to either side along each
+    axis, two gradients each. They are NaN where a step leads to a point at which log π is not finite.
     """
     m, n = x.shape
-    ends = x[:, None, None] + np.stack([-factor.T, factor.T])  # (m, 2, n, n): before and behind, axis
+    ends = x[:, None, None] + np.stack([-factor.T, factor.T])  # (m, 2, n, n): back and forward, axis
     value, grad = density.value_and_grad(ends.reshape(-1, n))
     finite = np.isfinite(value) & np.isfinite(grad).all(1)
     grad = np.where(finite[:, None], grad, np.nan).reshape(m, 2, n, n)
@@ -102,12 +102,12 @@ def curvature(density: "AbstractDensity", x: np.ndarray, factor: np.ndarray) -> 
 
 
 def curved(H: np.ndarray, factor: np.ndarray, precision: float = np.finfo(float).eps) -> np.ndarray:
-    r"""The factor (n, n) of the Gaussian that is as curved as log π is on average over points; H by `curvature`.
+    r"""The factor (n, n) of the Gaussian with the curvature of log π averaged over points; H is from `curvature`.
 
-    The covariance of the whitened z is $|H|^{-1}$, H the mean over points: what `geometric_mean` makes of steps and of
-    differences of gradients, as if they were draws and gradients. Where log π is convex on average no direction becomes
-    wider than it was, and one in which H is so small that rounding may have made it stays as wide. Points where H is
-    not finite are left out; where there is no other, the factor stays as it is.
+    The covariance of the whitened z is $|H|^{-1}$, with H the mean over points. `geometric_mean` gives the same for
+    steps and differences of gradients in place of draws and gradients. A direction in which log π is convex on average
+    does not become wider. A direction keeps its width if H is so small in it that rounding may explain it. Points where
+    H is not finite are left out; if there is no other, the factor is unchanged.
 
     Args:
         H: of shape (m, n, n).
@@ -118,7 +118,7 @@ def curved(H: np.ndarray, factor: np.ndarray, precision: float = np.finfo(float)
     if not good.any():
         return factor
     mean, identity, rounding = np.mean(H[good], 0), np.eye(n), n * precision
-    try:  # concave in all directions, which takes a tenth of the time of eigenvectors; H = U Uᵀ with U upper triangular
+    try:  # concave in all directions: a tenth of the time of eigenvectors; H = U Uᵀ with U upper triangular
         np.linalg.cholesky(mean - rounding * np.trace(mean) * identity)
         change = np.tril(np.linalg.inv(np.linalg.cholesky(mean[::-1, ::-1])[::-1, ::-1]).T)
     except np.linalg.LinAlgError:
@@ -131,7 +131,7 @@ def curved(H: np.ndarray, factor: np.ndarray, precision: float = np.finfo(float)
 
 
 def precision_of(values: np.ndarray) -> float:
-    """The machine epsilon of the arithmetic that values come from: single where each is a single-precision number."""
+    """The machine epsilon of the arithmetic of values: single precision if each is a single-precision number."""
     with np.errstate(over="ignore"):
         single = np.array_equal(values, values.astype(np.float32), equal_nan=True)
     return float(np.finfo(np.float32 if single else float).eps)

@@ -1,8 +1,8 @@
-r"""Whether log π can be that of a proper posterior: how it goes on along rays, at distances that grow by decades.
+r"""Checks that log π can belong to a proper posterior, by its values along rays at distances that grow by decades.
 
-Along a ray from the typical set a proper density falls faster than 1/t, hence log π by more than log 10 a decade in the
-end. Where log π rises decade after decade, as where −log π was returned, it grows without bound. Only rays that no
-chain can hit by chance, such as the axis of a cusp, are otherwise.
+Along a ray from the typical set a proper density falls faster than 1/t in the end, hence log π by more than log 10 a
+decade. Where log π rises decade after decade, as if −log π was returned, it grows without bound. Exceptions are only
+rays that no chain can hit by chance, such as the axis of a cusp.
 """
 
 from collections.abc import Sequence
@@ -19,30 +19,32 @@ if TYPE_CHECKING:
 FARTHEST = 1e100
 """the distance at which a ray ends"""
 FEWEST = 12
-"""decades in a row, at the end of a ray, that say how log π goes on"""
+"""decades in a row, at the end of a ray, that determine how log π continues"""
 NEAREST = 2
-"""decades of the unit that are left aside, within which a chain may stand outside of the typical set"""
+"""decades of a ray, from its unit on, that are left out: there a chain may stand outside of the typical set"""
 FALL = 0.9 * np.log(10)
-"""nats a decade that a proper density falls by, at the least"""
+"""smallest fall of log π, in nats a decade, of a proper density"""
 UNREACHED = 1000.0
-"""nats below which no chain goes: what log π does beyond is of no concern"""
+"""nats below the start that no chain reaches: the behaviour of log π beyond them is irrelevant"""
 RELEVANT, REACHED = 150.0, 50.0
-"""nats by which log π may fall along a ray that is still followed, and is refused where that is flat"""
+"""fall of log π along a ray, in nats, up to which it is followed (`RELEVANT`), and refused if flat (`REACHED`)"""
 NO_VARIANCE, ROUNDING = 0.5, 1e-3
-"""the tail index from which on there is no variance, and by how much rounding may have made it smaller"""
+"""`NO_VARIANCE`: tail index from which on there is no variance. `ROUNDING`: its relative error by rounding"""
 POWER = (4, 7, 10)
-"""decades between which log π has to fall alike to fall as a power"""
+"""decades between which log π must fall by the same slope to fall as a power"""
 MOST_COORDINATES = 300
-"""beyond which rays along all axes take too many values"""
+"""number of coordinates beyond which rays along all axes take too many values"""
 MOST_NAMED = 3
 SMALL, MOST_DIRECTIONS = 1e-2, 4
-"""curvature, of the largest, of directions that are followed beyond the axes, and how many of them are"""
+"""`SMALL`: share of the largest curvature below which directions off the axes are followed. `MOST_DIRECTIONS`: how many
+of them are followed"""
 LEAST_WIDTH = 1e-2
-"""of the chains' range in each coordinate: where widths are less, they are not known yet, and nothing is followed"""
+"""share of the chains' range in a coordinate that its width must exceed: where it is less, widths are not learned yet,
+and no direction off the axes is followed"""
 RISE = 1e-3
 """nats a decade that log π rises by along such a direction, beyond rounding"""
 DIRECTED = 12
-"""the decade before which a direction of several coordinates is flat, as far as float64 knows directions"""
+"""decade before which a direction off the axes must be flat, as far as float64 resolves directions"""
 
 
 class Improper(LogDensityError):
@@ -62,10 +64,10 @@ def refuse_growth(density: "AbstractDensity", start: np.ndarray, direction: np.n
 def tail_indices(
     density: "AbstractDensity", positions: np.ndarray, value: np.ndarray, widths: np.ndarray, names: Sequence[str]
 ) -> dict[str, float]:
-    """The indices k ≥ 1/2 of tails so heavy that there is no variance, by coordinate, seen from positions (chains, n).
+    """The tail indices k ≥ 1/2, by name, of coordinates without a variance; rays begin at one of positions (chains, n).
 
-    Along a coordinate's axis log π falls by 1 + 1/k for each unit of log |x|, where all others stand still; along a ray
-    in general position by n + 1/k.
+    Along a coordinate's axis, with all others fixed, log π falls by 1 + 1/k for each unit of log |x|; along a ray in
+    general position it falls by n + 1/k.
 
     Args:
         density: log π.
@@ -74,7 +76,7 @@ def tail_indices(
         widths: the scale of each coordinate there, (n,).
         names: of coordinates.
 
-    Raises Improper where log π rises, or falls too little for a proper posterior, along the axis of a coordinate.
+    Raises Improper where log π rises, or falls too little for a proper posterior, along an axis or another direction.
     """
     n, best = len(widths), int(np.argmax(np.fmax(value, -np.inf)))
     if n > MOST_COORDINATES or not (np.isfinite(widths).all() and np.all(widths > 0)):
@@ -99,7 +101,7 @@ def tail_indices(
 
 
 def _refuse_improper(values: np.ndarray, units: np.ndarray, here: float, names: Sequence[str]) -> None:
-    """Raises Improper by log π along the axes of coordinates, (rays, decades), and where the rays begin."""
+    """Raises Improper by log π along the axes of coordinates, (rays, decades), and at the start of the rays, `here`."""
     if not len(values):
         return
     within_reach = ~(values.min(1) < here - UNREACHED)
@@ -118,8 +120,8 @@ def refuse_directions(
 ) -> None:
     """Raises Improper where log π rises or is flat along a direction of several coordinates, from x (n,) on.
 
-    `here` is log π at x, `widths` (n,) are the scales of coordinates. In single precision no direction is found:
-    rounding hides what log π does after few decades.
+    `here` is log π at x; `widths` (n,) are the scales of coordinates. In single precision no direction is found, since
+    rounding hides the course of log π after a few decades.
     """
     units = _of_little_curvature(density, x, widths)
     if not len(units):
@@ -139,9 +141,9 @@ def refuse_directions(
 
 
 def _of_little_curvature(density: "AbstractDensity", x: np.ndarray, widths: np.ndarray) -> np.ndarray:
-    """Directions (m, n), both ways, along which log π is next to straight at x, by differences of gradients.
+    """Directions (m, n), both ways, along which log π is almost straight at x, by differences of gradients.
 
-    They are made exact far out, where a component across them has a gradient.
+    They are corrected far out, where a component across them has a gradient.
     """
     n, none = len(x), np.empty((0, len(x)))
     steps = 0.2 * np.concatenate([np.eye(n), -np.eye(n), np.zeros((1, n))])
@@ -164,7 +166,7 @@ def _of_little_curvature(density: "AbstractDensity", x: np.ndarray, widths: np.n
 
 
 def _indices(values: np.ndarray, dims: np.ndarray) -> np.ndarray:
-    """k of rays (rays, decades) on which log π falls as a power, else 0, in so many dimensions (rays,)."""
+    """The tail indices k of rays (rays, decades) in dimensions (rays,); 0 where log π does not fall as a power."""
     near, middle, end = (values[:, decade - NEAREST] for decade in POWER)
     falls = (middle - end) / ((POWER[2] - POWER[1]) * np.log(10))
     before = (near - middle) / ((POWER[1] - POWER[0]) * np.log(10))
@@ -173,7 +175,7 @@ def _indices(values: np.ndarray, dims: np.ndarray) -> np.ndarray:
 
 
 def along(density: "AbstractDensity", x: np.ndarray, units: np.ndarray) -> np.ndarray:
-    """log π at x + 10ᵏ units for k = NEAREST, NEAREST + 1, …, as far as numbers reach, of shape (rays, decades)."""
+    """log π at x + 10ᵏ units for k = NEAREST, NEAREST + 1, … up to `FARTHEST`, of shape (rays, decades)."""
     largest = np.max(np.abs(units))
     decades = NEAREST + np.arange(max(int(np.log10(FARTHEST / largest)) - NEAREST, FEWEST + 1))
     rows = x + 10.0 ** decades[None, :, None] * units[:, None]
@@ -181,18 +183,18 @@ def along(density: "AbstractDensity", x: np.ndarray, units: np.ndarray) -> np.nd
 
 
 def grows(values: np.ndarray) -> np.ndarray:
-    """Whether log π rises in each of the last decades of rays (rays, decades), to infinity or as far as it is known."""
+    """Whether log π rises in each of the last decades of rays (rays, decades), to infinity or until it is NaN."""
     rises = (np.diff(values) > 0) | ((values[:, 1:] == np.inf) & (values[:, :-1] == np.inf))
     return _at_the_end(rises, values)
 
 
 def too_flat(values: np.ndarray) -> np.ndarray:
-    """Whether log π falls by less in each of the last decades of rays than a proper density does."""
+    """Whether log π falls in each of the last decades of rays by less than that of a proper density."""
     return _at_the_end(np.diff(values) > -FALL, values)
 
 
 def _at_the_end(holds: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """Whether a thing holds in the last `FEWEST` decades of which log π is known, or from then on where all are."""
+    """Whether a condition holds in each of the last `FEWEST` decades, of those before log π is first NaN."""
     known = np.cumprod(~np.isnan(values), 1).astype(bool)
     since = np.where(known[:, 1:] & ~holds, np.arange(holds.shape[1])[None] + 1, 0).max(1)
     return known.sum(1) - 1 - since >= FEWEST
@@ -208,7 +210,7 @@ def _growth(direction: np.ndarray, names: Sequence[str]) -> str:
 
 
 def _list(numbers: Sequence[int], names: Sequence[str]) -> str:
-    """The first of some coordinates by name, and whether there are more."""
+    """The names of the first `MOST_NAMED` coordinates, and the number of the others."""
     told = [_name(i, names) for i in numbers[:MOST_NAMED]]
     return ", ".join(told) + (f" and {len(numbers) - MOST_NAMED} more" if len(numbers) > MOST_NAMED else "")
 

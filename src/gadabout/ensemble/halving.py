@@ -1,24 +1,25 @@
-r"""Strides of leapfrogs in as many parts as their energy asks for (WALNUTS; Bou-Rabee, Carpenter, Kleppe & Liu 2025).
+r"""Strides of leapfrogs in as many parts as their energy requires (WALNUTS; Bou-Rabee, Carpenter, Kleppe & Liu 2025).
 
 A stride is `STRIDE` leapfrogs of size ε, or each of them in $2^\ell$ parts. The range r of the energy along it gives
-the probability $c(r)$ with which level ℓ + 1 is tried (`refinement_probability`), so that level ℓ is taken with
+the probability $c(r)$ that level ℓ + 1 is tried (`refinement_probability`). Level ℓ is thus taken with probability
 $$P_\ell = (1 - c_\ell) \prod_{j < \ell} c_j, \quad c_j = c(r_j).$$
-From a stride's end with the momentum turned, level ℓ retraces the same states, but levels j < ℓ have other ranges
-$r'_j$. They are tried as well, to compute $P'_\ell$: the trajectory's states are then drawn with weights $e^{-H}$ times
+From a stride's end with the momentum reversed, level ℓ retraces the same states, but levels j < ℓ have other ranges
+$r'_j$. They are tried as well, to compute $P'_\ell$. The trajectory's states are then drawn with weights $e^{-H}$ times
 $P'_\ell / P_\ell$ for each stride between the start and them (`log_odds`). A stride with $P'_\ell = 0$ cannot be
-retraced, and the trajectory ends before it, as before a divergence. Strides of one leapfrog would do so often where the
-energy oscillates along a trajectory.
+retraced, and the trajectory ends before it, as before a divergence. Strides of one leapfrog would often have
+$P'_\ell = 0$ where the energy oscillates along a trajectory.
 
 Where the density jumps, or log π is rounded, the energy's error does not fall with the step, and halving is given up.
-An attempt breaks off where its range reaches `LARGE`. If the largest change of energy in one part has stayed within a
-factor of `RATIO` for two halvings in a row, or three where it is large (on a smooth density it falls by about 8 in
-each), the attempt goes on to its end and is taken: $c_\ell = 0$. So $c_\ell$ depends on the attempts of levels 0 to ℓ,
-all made from the stride's start. $P'_\ell$ follows by the same rule from attempts that are all made from its end, one
-of level ℓ among them if that breaks off; $P'_\ell = 0$ where halving is given up there at a lower level, or not at ℓ.
-P and P' are thus the probabilities of the same stride in either direction, which is all that invariance asks for.
+An attempt breaks off where its range reaches `LARGE`. It goes on to its end instead, and is taken ($c_\ell = 0$), if
+the largest change of energy in one part has stayed within a factor of `RATIO` for two halvings in a row, or three where
+it is large. (On a smooth density each halving divides it by about 8.) So $c_\ell$ depends on the attempts of levels 0
+to ℓ, all made from the stride's start. $P'_\ell$ follows by the same rule from attempts that are all made from its end.
+If the stride's range reached `LARGE`, one of level ℓ is among them, and $P'_\ell = 0$ unless halving is given up there
+at ℓ too. $P'_\ell = 0$ as well where halving is given up there at a lower level. P and P' are thus the probabilities of
+the same stride in either direction, which is all that invariance requires.
 
-A trajectory diverges at a stride that is so taken if its energy is not finite or changes by more than `JUMP`, and at
-one of which an attempt has an energy that is not finite after `BORDER_PARTS` parts. Neither depends on the start.
+A trajectory diverges at a stride taken in this way if its energy is not finite or changes by more than `JUMP`. It also
+diverges where an attempt has an energy that is not finite after `BORDER_PARTS` parts. Neither depends on the start.
 
 Each chain is at its own part of its own attempt; `advance_part` moves all of them by one gradient.
 """
@@ -29,32 +30,34 @@ from gadabout.ensemble.move import State
 from gadabout.ensemble.tree import momenta
 
 SMALL, LARGE = 0.5, 1.5
-"""ranges of the energy along a stride, in nats: up to the first no more parts are tried, from the second always"""
+"""range of the energy along a stride, in nats: up to `SMALL` more parts are never tried, from `LARGE` on always"""
 STRIDE = 2
-"""leapfrogs of size ε"""
+"""number of leapfrogs of size ε in a stride"""
 RATIO = 2.0
-"""of the largest change of energy in a part to that of the level before, up or down, by which it counts as unchanged"""
+"""ratio of the largest change of energy in a part to that of the level before, up or down, within which it counts as
+unchanged"""
 HALVINGS, HALVINGS_IF_LARGE, LARGE_CHANGE = 2, 3, 10.0
-"""in a row that left it unchanged, after which halving is given up, the second number where it is above the third, in
-nats: steep walls of smooth densities look like jumps of that size for longer"""
+"""halvings in a row with an unchanged largest change of energy, after which halving is given up: `HALVINGS`, or
+`HALVINGS_IF_LARGE` where that change is at least `LARGE_CHANGE` nats, as steep walls of smooth densities look like such
+jumps for longer"""
 BORDER_PARTS = 64
-"""made before an energy that is not finite, which is then taken for a border that shorter steps meet as well"""
+"""parts after which an energy that is not finite is taken for a border that shorter steps meet as well"""
 JUMP = 1000.0
-"""change of the energy along a stride, up or down, in nats, at which the trajectory diverges: were it counted from the
+"""change of the energy along a stride, up or down, in nats, above which the trajectory diverges: counted from the
 trajectory's start, as in plain NUTS, a jump of 1000 nats would be crossed from some starts and not from others"""
 
 
 def refinement_probability(spread: np.ndarray, given_up: np.ndarray) -> np.ndarray:
-    """The probability that a stride is tried with more parts, by the range of its energy: 0 where that is `given_up`.
+    """The probability that a stride is tried with more parts, by the range of its energy, `spread`.
 
-    It is 1 where the range is infinite or NaN.
+    It is 1 where the range is infinite or NaN; else it is 0 where halving is `given_up`.
     """
     by_range = np.where(spread < LARGE, np.maximum(spread - SMALL, 0.0) / (LARGE - SMALL), 1.0)
     return np.where(given_up & (spread < np.inf), 0.0, by_range)
 
 
 def flatness(flat: np.ndarray, largest: np.ndarray, coarser: np.ndarray) -> np.ndarray:
-    """The number of halvings in a row, `flat` before the last, that left the largest change of energy as it was.
+    """The number of halvings in a row that left the largest change of energy unchanged; `flat` is that before the last.
 
     It is 0 where one of the two changes is NaN, or both are infinite.
     """
@@ -63,25 +66,25 @@ def flatness(flat: np.ndarray, largest: np.ndarray, coarser: np.ndarray) -> np.n
 
 
 def gives_up(flat: np.ndarray, largest: np.ndarray) -> np.ndarray:
-    """Whether halving is given up after so many halvings in a row that left the largest change of energy as it is."""
+    """Whether halving is given up after `flat` halvings in a row that left the largest change of energy unchanged."""
     return flat >= np.where(largest < LARGE_CHANGE, HALVINGS, HALVINGS_IF_LARGE)
 
 
 def log_odds(forth: np.ndarray, back: np.ndarray) -> np.ndarray:
-    """log P'/P of strides taken with probability P and retraced with P'; 0 where P' is."""
+    """log P'/P of strides taken with probability P and retraced with P'; 0 where P' = 0."""
     return np.log(np.where(back > 0, back, forth) / forth)
 
 
 def no_strides(phases: np.ndarray) -> State:
     """Memory for strides from phases (chains, width), before any begins.
 
-    An attempt goes from `origin` with energy `origin_energy`: `made` parts of level `level`, in which the energy was
-    between `low` and `high`, is `last` now, and changed by `largest` at most in one part, by `coarser` in the attempt
-    before; `flat` as in `flatness`. It goes on to its end where halving is `given_up`. Once a stride is `found`, of
-    level `enough`, range `range` and largest change `finest`, its `end` is the origin of the way back, with the
-    momentum turned. `forth` and `back` are the probabilities of the levels passed on either way, and the uniform
-    `coin`, one a stride, decides on levels. A trajectory is `discontinuous` where a stride of a range of `LARGE` or
-    more was taken, or ends it.
+    An attempt begins at `origin` with energy `origin_energy`. It has `made` parts of level `level` so far. In these the
+    energy was between `low` and `high`, is `last` now, and changed by at most `largest` in one part, by `coarser` in
+    the attempt before; `flat` as in `flatness`. The attempt goes on to its end where halving is `given_up`. Once a
+    stride is `found`, of level `enough`, range `range` and largest change `finest`, its `end` is the origin of the way
+    back, with the momentum reversed. `forth` and `back` are the probabilities of the levels passed on either way. The
+    uniform `coin`, one for each stride, decides on levels. A trajectory is `discontinuous` if a stride of a range of
+    `LARGE` or more was taken, or ends it.
     """
     chains = len(phases)
     floats = ("origin_energy", "low", "high", "last", "largest", "coarser", "range", "finest", "forth", "back", "coin")
@@ -92,7 +95,7 @@ def no_strides(phases: np.ndarray) -> State:
 
 
 def begin_strides(s: State, chains: np.ndarray, energy: np.ndarray, coin: np.ndarray) -> None:
-    """Begin strides of these chains from the phases `here`, whose energies and coins are given for all chains."""
+    """Begin strides of these chains from the phases `here`; `energy` and `coin` are given for all chains."""
     s["origin"][chains] = s["here"][chains]
     s["coin"][chains] = coin[chains]
     s["level"][chains] = s["enough"][chains] = s["flat"][chains] = 0
@@ -103,7 +106,7 @@ def begin_strides(s: State, chains: np.ndarray, energy: np.ndarray, coin: np.nda
 
 
 def begin_attempts(s: State, i: np.ndarray, energy: np.ndarray) -> None:
-    """Begin attempts of chains i (m,) from the phases `origin`, of these energies (m,)."""
+    """Begin attempts of chains i (m,) from the phases `origin`, with these energies (m,)."""
     s["made"][i], s["largest"][i], s["given_up"][i] = 0, 0.0, False
     s["origin_energy"][i] = s["low"][i] = s["high"][i] = s["last"][i] = energy
 
@@ -136,7 +139,7 @@ def advance_part(s: State, energy: np.ndarray, halvings: int) -> tuple[np.ndarra
     level, found, start = np.where(arrived, 0, level + 1), found | arrived, np.where(arrived, energy, start)
     s["flat"][i] = flat = np.where(arrived, 0, flat)
     s["coarser"][i] = coarser = np.where(arrived, np.nan, s["largest"][i])
-    known = found & (level == enough) & (taken < LARGE)  # an attempt of that level would be what was made
+    known = found & (level == enough) & (taken < LARGE)  # an attempt of that level would repeat the stride
     refine = refinement_probability(taken, gives_up(flatness(flat, finest, coarser), finest))
     back = np.where(border, 0.0, back * np.where(known, 1 - refine, 1.0))
 
@@ -153,7 +156,7 @@ def advance_part(s: State, energy: np.ndarray, halvings: int) -> tuple[np.ndarra
 
 
 def attempts_over(s: State, energy: np.ndarray) -> np.ndarray:
-    """The chains (m,) whose attempt is over with a part just made, to `here` with this energy; counts the part."""
+    """The chains (m,) whose attempt ends with the part just made, to `here` with this energy; counts the part."""
     s["made"] += 1
     low, high = np.minimum(s["low"], energy, out=s["low"]), np.maximum(s["high"], energy, out=s["high"])
     np.maximum(s["largest"], np.abs(energy - s["last"]), out=s["largest"])

@@ -1,4 +1,4 @@
-"""What one stage of the default hands to the next: where chains stand, and all that was learned."""
+"""The handover from one stage of the default to the next: the positions of chains, and all that was learned."""
 
 from dataclasses import dataclass, fields
 
@@ -11,23 +11,23 @@ from gadabout.ensemble.move import State
 
 @dataclass(frozen=True)
 class Handover:
-    """Arrays and nothing else, so that a checkpoint holds it; what is not known yet is None.
+    """Positions and learned parameters, as arrays only, so that a checkpoint holds them; None if not learned yet.
 
     Args:
-        x: where chains stand, (chains, n).
+        x: the positions of chains, (chains, n).
         mean: of the coordinates y = mean + factor z, (n,).
-        factor: of them, (n,) or (n, n).
+        factor: of these coordinates, (n,) or (n, n).
         step_size: of split HMC in radians, or of NUTS; shape ().
         move: the index of the chosen move in `choose.Move`; shape ().
         weights: of the scales of independence proposals, (K,).
         tails: of independence proposals: shift, width, left and right, (4, n).
         repeats: trajectories of split HMC for a draw; shape ().
-        shorter: the share of its trajectories whose steps are shorter, and of those with finer ones; shape ().
-        layers: of the coordinates, as `coordinates.packed` packs them.
-        component_weights: of a mixture that is proposed from, (K,).
-        component_means: of it, (K, n).
-        component_factors: of it, (K, n, n).
-        component_modes: the mode that each component is of, (K,).
+        shorter: the share of split HMC trajectories with shorter steps, and of iterations with finer ones; shape ().
+        layers: of the coordinates, in the form of `coordinates.packed`.
+        component_weights: of the mixture that proposals are drawn from, (K,).
+        component_means: of this mixture, (K, n).
+        component_factors: of this mixture, (K, n, n).
+        component_modes: the mode to which each component belongs, (K,).
     """
 
     x: np.ndarray
@@ -59,7 +59,7 @@ class Handover:
 
     @property
     def mixture(self) -> Mixture | None:
-        """The mixture that is proposed from, if one is."""
+        """The mixture that proposals are drawn from; None if there is none."""
         if self.component_weights is None:
             return None
         assert self.component_means is not None
@@ -68,11 +68,11 @@ class Handover:
         return Mixture(self.component_weights, self.component_means, self.component_factors, self.component_modes)
 
     def arrays(self) -> State:
-        """What is known, by name."""
+        """The fields that are not None, by name."""
         known = {field.name: getattr(self, field.name) for field in fields(self)}
         return {name: np.asarray(value) for name, value in known.items() if value is not None}
 
     @staticmethod
     def of(arrays: State) -> "Handover":
-        """What `arrays` told of; raises TypeError for a name that there is not."""
+        """The handover of such arrays; raises TypeError for an unknown name."""
         return Handover(**arrays)

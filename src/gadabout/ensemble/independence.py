@@ -1,9 +1,9 @@
-r"""A move of split HMC, then many independence proposals evaluated at once (Samsonov et al. 2022, "Ex²MCMC").
+r"""A move of split HMC, then many independence proposals evaluated in one batch (Samsonov et al. 2022, "Ex²MCMC").
 
 A proposal y ~ q is accepted with probability $\min\{1, w(y)/w(x)\}$, $w = \pi/q$; q is `tails.ScaleMixture`. Every
-second one is a half-turn: x is the draw of q that some uniforms stand for, and each of those becomes u ± ½. That maps q
-to itself and is its own inverse, so the same ratio accepts it. A draw and its half-turn lie on opposite sides of each
-coordinate's median, and one near it where the other is far: under a normal q, x correlates by −0.33 and x² by −0.44
+second proposal is a half-turn: x is the draw of q from some uniforms, and each uniform becomes u ± ½. This maps q to
+itself and is its own inverse, so the same ratio accepts it. A draw and its half-turn lie on opposite sides of each
+coordinate's median, one near it if the other is far. Under a normal q, x correlates by −0.33 and x² by −0.44
 (systematic sampling with two strata), products of two independent coordinates by 0.11. Split HMC leads out of places to
 which q gives too little mass, where independence proposals would be rejected for long.
 """
@@ -21,12 +21,12 @@ from gadabout.ensemble.tails import ScaleMixture, Tails
 class Independence(AbstractMove):
     """Blocks of `period` iterations: one of split HMC, the others independence proposals and half-turns.
 
-    Which kind comes next depends on its number alone, so π stays invariant. Its state is that of split HMC.
+    The kind of an iteration depends on its number alone, so π stays invariant. The state is that of split HMC and `x`.
 
     Args:
         local: split HMC; proposals are made in its coordinates.
-        tails: of q.
-        weights: of the scales of q, of shape (K,).
+        tails: the tails of q.
+        weights: the weights of the scales of q, of shape (K,).
         period: iterations from one move of split HMC to the next, 2 or more.
     """
 
@@ -37,7 +37,7 @@ class Independence(AbstractMove):
 
     @property
     def distribution(self) -> ScaleMixture:
-        """q, of z."""
+        """The distribution q of proposals z."""
         return ScaleMixture(self.tails, self.weights)
 
     def init(self, x, rng):
@@ -58,7 +58,7 @@ class Independence(AbstractMove):
         here, first = self.local.advance(state, rng, 1)
         coordinates, density, P = self.local.coordinates, self.local.density, self.period - 1
         stayed = ~first["accepted"][0]
-        first["position"][0, stayed] = state["x"][stayed]  # to the last bit, which depends on the number of rows
+        first["position"][0, stayed] = state["x"][stayed]  # exact to the last bit, which depends on the number of rows
         z, log_q, own, opposite = self.proposals(here["z"], rng)
         chains, n = here["z"].shape
         there = coordinates.at(z.reshape(-1, n))
@@ -75,18 +75,18 @@ class Independence(AbstractMove):
             "step_size": np.full((P, chains), self.local.step_size),
         }  # fmt: skip
         found |= {name: np.zeros((P, chains), first[name].dtype) for name in first.keys() - found.keys()}
-        first["gradient_evaluations"] += 1  # the one that the next block begins with
+        first["gradient_evaluations"] += 1  # the gradient at the end, with which the next block begins
         drawn = {name: np.concatenate([rows, found[name]]) for name, rows in first.items()}
         return {"z": z, "residual": grad + z, "lp": end_lp, "x": x[-1]}, drawn
 
     def proposals(
         self, here: np.ndarray, rng: np.random.Generator
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """All proposals of a block in which chains stand at `here`, of shape (chains, n), and log q of them.
+        """All proposals of a block for chains at `here`, of shape (chains, n), and their log q.
 
-        Half-turns stand first, of `here` and of those draws that one follows; then the draws; at last `here`. Returns z
-        of shape (period, chains, n), log q of shape (period, chains), and, for each proposal in turn, the row of a draw
-        and that of its half-turn, of shape (period − 1,).
+        The rows are first the half-turns, of `here` and of those draws that a half-turn follows; then the draws; last
+        `here`. Returns z of shape (period, chains, n), log q of shape (period, chains), and, for each proposal in turn,
+        the row of a draw and that of its half-turn, of shape (period − 1,).
         """
         q, (chains, n), turns = self.distribution, here.shape, np.arange(self.period - 1)
         pairs, halves, fresh = (turns + 1) // 2, self.period // 2, (self.period - 1) // 2
@@ -102,10 +102,10 @@ class Independence(AbstractMove):
 def accept_in_turn(
     log_weights: np.ndarray, waits: np.ndarray, own: np.ndarray, opposite: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """The rows where chains stand after each proposal, and what `accept` returns of it; all of shape (P, chains).
+    """The rows where chains stand after each proposal, and the results of `accept`; all of shape (P, chains).
 
-    Chains begin at the last row, whose half-turn is row 0. Proposals with even numbers are the half-turns of where
-    chains stand, the others draws.
+    Chains begin at the last row, whose half-turn is row 0. Proposals with even numbers are half-turns of the chains'
+    positions, the others draws.
 
     Args:
         log_weights: log π − log q of the proposals, and, in the last row, of where chains stand; (P + 1, chains).
@@ -116,8 +116,8 @@ def accept_in_turn(
     P, chains = waits.shape
     w = np.where(np.isfinite(log_weights), log_weights, -np.inf)
     w[P] = log_weights[P]
-    known = np.stack([w, np.broadcast_to(np.arange(P + 1.0)[:, None], w.shape)])  # log weight and row, row, chain
-    drawn = np.stack([known[:, own], known[:, opposite]], 2)  # log weight and row, proposal, draw and half-turn, chain
+    known = np.stack([w, np.broadcast_to(np.arange(P + 1.0)[:, None], w.shape)])  # axes: log weight or row, row, chain
+    drawn = np.stack([known[:, own], known[:, opposite]], 2)  # axes: ..., proposal, draw or half-turn, chain
     here = known[:, [P, 0]]
     rows, log_ratio = np.empty((P, chains)), np.empty((P, chains))
     for i in range(P):

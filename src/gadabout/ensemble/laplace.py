@@ -1,5 +1,7 @@
-r"""The modes near where ascents ended, weighed by Laplace's method: $\log\pi(m_k) + \log|L_k|$, $L_k L_k^\top$ the
-inverse of the curvature there. What no ascent finds is not among them.
+r"""Modes near the ends of ascents, with their masses by Laplace's method.
+
+The log mass is $\log\pi(m_k) + \log|L_k|$, with $L_k L_k^\top$ the inverse of the curvature at the mode $m_k$. Modes
+that no ascent finds are missing.
 """
 
 from dataclasses import dataclass
@@ -13,22 +15,20 @@ from gadabout.ensemble.split_hmc import squares
 MOST_POINTS = 96
 """modes at most"""
 CLIMB, NEARLY = 200, 1e-2
-"""turns from where an ascent ended to the mode, at most, and gᵀ H⁻¹ g over n there"""
+"""`CLIMB`: turns of an ascent to a mode at most. `NEARLY`: gᵀ H⁻¹ g over n below which any other end is a mode"""
 APART = 2.0
-"""a mode is another one if it is further from those before than so many widths of theirs, times √n"""
+"""distance from the modes before, in widths of theirs times √n, beyond which a mode is another one"""
 SEARCHES, AGAIN = 12, 128
-"""more rounds of ascents at most, and ascents of each"""
+"""`SEARCHES`: further rounds of ascents at most. `AGAIN`: ascents of each round"""
 FEW = 0.02
-"""the chance of another mode that is let be"""
+"""chance of another mode below which the search ends"""
 NEGLIGIBLE = 9.0
-"""nats of mass below the first"""
+"""nats of log mass below the heaviest mode, beyond which a mode is discarded"""
 
 
 @dataclass(frozen=True)
 class Modes:
-    """Modes of log π, the heaviest first: `x` (K, n), log masses by Laplace's method (K,), factors (K, n, n), and how
-    many ascents led to each, (K,).
-    """
+    """Modes of log π, the heaviest first: `x` (K, n), log masses (K,), factors (K, n, n), numbers of ascents (K,)."""
 
     x: np.ndarray
     mass: np.ndarray
@@ -37,13 +37,13 @@ class Modes:
 
     @property
     def seen_once(self) -> float:
-        """The share of ascents to these modes whose mode no other found: the chance that the next finds another (Good
-        1953, "The population frequencies of species and the estimation of population parameters")."""
+        """The share of ascents to these modes whose mode no other ascent found: the chance that the next finds another
+        (Good 1953, "The population frequencies of species and the estimation of population parameters")."""
         return float(np.sum(self.count == 1) / max(np.sum(self.count), 1))
 
 
 def find_modes(density: AbstractDensity, ends: np.ndarray, rng: np.random.Generator) -> Modes | None:
-    """Modes of no negligible mass; ascents from about those that were found are added until few are seen once."""
+    """Modes of no negligible mass; further ascents from around these are made until another mode is improbable."""
     scale = ends.std(0) + 1e-8
     tops = _climbed(density, ends, scale)
     for further in range(SEARCHES + 1):
@@ -59,9 +59,9 @@ def find_modes(density: AbstractDensity, ends: np.ndarray, rng: np.random.Genera
 
 
 def _climbed(density: AbstractDensity, starts: np.ndarray, scale: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Modes that ascents lead to, (m, n), and log π there.
+    """The modes that ascents lead to, (m, n), and log π there.
 
-    One that began in a mode finds no step that climbs: it counts where its gradient is small by the curvature there.
+    An ascent that began in a mode finds no step that climbs. Its end counts if its gradient is small by the curvature.
     """
     paths = ascend(density, starts, CLIMB, near=1e-4)
     ends, there = paths.ends, paths.arrived.copy()
@@ -73,7 +73,7 @@ def _climbed(density: AbstractDensity, starts: np.ndarray, scale: np.ndarray) ->
 
 
 def _different(density: AbstractDensity, x: np.ndarray, value: np.ndarray, scale: np.ndarray) -> Modes | None:
-    """Modes among where ascents ended, (m, n), with log π there: those that are `APART`, and of no negligible mass."""
+    """The distinct modes among ends of ascents, (m, n), with log π there: those `APART` and of no negligible mass."""
     n, left = x.shape[1], np.argsort(-value)
     found: list[tuple[np.ndarray, float, np.ndarray, int]] = []
     while len(left) and len(found) < MOST_POINTS:
@@ -93,7 +93,7 @@ def _different(density: AbstractDensity, x: np.ndarray, value: np.ndarray, scale
 
 
 def _inverse_curvature(density: AbstractDensity, x: np.ndarray, scale: np.ndarray) -> np.ndarray:
-    """Factors of the inverse of −∇² log π at points (m, n), as wide as they may be ten times `scale` (n,)."""
+    """Factors of the inverse of −∇² log π at points (m, n), with widths of at most ten times `scale` (n,)."""
     m, n = x.shape
     step = 1e-4 * scale
     ends = x[:, None, None] + np.stack([-np.diag(step), np.diag(step)])

@@ -1,4 +1,4 @@
-"""Layers of coordinates that are found in draws, tried, and kept where they pay (`ensemble.unfolding` finds them)."""
+"""Layers of coordinates: found in draws by `ensemble.unfolding`, tried, and kept where they pay."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -15,15 +15,15 @@ from gadabout.ensemble.trial import Trial
 
 Layers = tuple[Noncentring, ...]
 MOST_DRAWS = 1_600
-"""draws of a trial in which layers are looked for"""
+"""draws of a trial at most that layers are searched for in"""
 SHORTER = 0.2
 """the share of trajectories with shorter and with finer steps in coordinates with layers"""
 LAYERED = 300
 """iterations of a trial in coordinates with layers at the least: necks are seldom visited"""
 MOST_TIMES, SMALL = 3, 0.06
-"""times that layers are looked for, and the Fisher divergence with layers that is small enough"""
+"""`MOST_TIMES`: searches for layers at most. `SMALL`: Fisher divergence with layers below which no search follows"""
 TOO_MANY = 1e-3
-"""the share of trajectories that diverge with which layers as people write them are tried"""
+"""share of diverging trajectories above which layers are tried as people write them (`unfolding.plain_layers`)"""
 
 
 @dataclass
@@ -31,23 +31,23 @@ class Layering:
     """The search for layers.
 
     Args:
-        runs: of the pilot run.
-        dense: whether the Gaussian has a covariance.
+        runs: the runs that the pilot run is made of.
+        dense: whether the Gaussian has a full covariance.
     """
 
     runs: PilotRuns
     dense: bool
 
     def layered(self, begun: Handover, trial: Trial, names: Sequence[str]) -> tuple[Handover, Trial, dict[str, Any]]:
-        """The handover in coordinates with layers, and a trial there, where they pay; and what is said of that.
+        """The handover and a trial in coordinates with layers, where these pay, and the evidence on them.
 
-        Layers are looked for again in the draws that they made possible, and the Gaussian fitted to these, until the
-        Fisher divergence with what was learned is small or no longer falls: what is new is compared with what was
-        before on draws made in the new coordinates, which may reach further.
+        Layers are searched for again in the draws that they made possible, and the Gaussian is fitted to these, until
+        the Fisher divergence with the learned coordinates is small or no longer falls. New coordinates are compared
+        with those before on draws made in the new ones, which may reach further.
 
         Args:
-            begun: where chains stand, with what they learned.
-            trial: of split HMC, which ended there.
+            begun: the positions of chains after the trial, and the learned parameters.
+            trial: the trial of split HMC that ended there.
             names: of the coordinates of x.
         """
         density, rng, told = self.runs.density, self.runs.rng, {}
@@ -65,7 +65,7 @@ class Layering:
             if not here < before:
                 break
             begun, trial, told = there, further, {"settled": settled}
-        if begun.layers is not None and trial.diverging > TOO_MANY:  # a fit that ends where draws do
+        if begun.layers is not None and trial.diverging > TOO_MANY:  # the fit holds only where there are draws
             layers = unfolding.plain_layers(density, sample, begun.coordinates.layers, self.dense, rng)
             there, further, settled = self._under(layers, begun, sample, length)
             if further.diverging < 0.5 * trial.diverging:
@@ -86,7 +86,7 @@ class Layering:
         return *self.runs.split_hmc(replace(there, shorter=np.asarray(SHORTER)), iterations), settled
 
     def _sample(self, begun: Handover, trial: Trial) -> Sample:
-        """Draws of a trial, of x, with the gradients of log π there."""
+        """Some draws x of a trial, with the gradients of log π where these are finite."""
         y = trial.flat[np.sort(self.runs.rng.permutation(len(trial.flat))[:MOST_DRAWS])]
         x = placed(begun.coordinates.layers, y).x
         grad = self.runs.density.value_and_grad(x)[1]

@@ -14,26 +14,26 @@ from gadabout.ensemble.nuts import Nuts
 from gadabout.ensemble.warmup import DualAveraging
 
 AHEAD = 32
-"""iterations that a chain may be ahead of the slowest: those of a window that ends are discarded"""
+"""iterations that a chain may be ahead of the slowest: at the end of a window they are discarded"""
 
 
 @dataclass(frozen=True)
 class LearningNuts:
     r"""NUTS of all chains while the step size and the coordinates are learned, in Stan's windows.
 
-    The step size follows dual averaging over all chains: a trajectory that ends is 1/K of an update of K chains', and
-    takes effect where a chain next begins one. At the end of a window between the buffers, covariance and mean are
+    The step size follows dual averaging over all chains: of K chains, a trajectory that ends makes 1/K of an update,
+    which applies to trajectories that begin later. At the end of a window between the buffers, covariance and mean are
     fitted to all chains' draws z in the window, regularised as in Stan, $\frac{N}{N+5}S + 10^{-3}\frac{5}{N+5}I$, but
-    in z; the step size is begun anew from its average. All chains then begin anew from their draw at the window's end:
-    at most 32 iterations that some are ahead, and trajectories under way, are discarded. Stan tries ten times longer
-    steps after each window, at the price of one gradient where a trajectory diverges at once; with halvings they would
-    take thousands, so steps are tried that are as long as their average.
+    in z. The step size restarts from its average. All chains restart from their draw at the window's end: at most 32
+    iterations that some are ahead, and trajectories under way, are discarded. Stan tries ten times longer steps after
+    each window, at the price of one gradient where a trajectory diverges at once. With halvings such steps would take
+    thousands, so the steps tried are as long as their average.
 
     Args:
         density: log π.
         iterations: of the warm-up.
-        halvings: of a leapfrog at most; 0 for plain NUTS.
-        target_acceptance: the mean probability to which the step size is steered.
+        halvings: halvings of a leapfrog at most; 0 for plain NUTS.
+        target_acceptance: the mean acceptance probability that the step size is adapted to.
         max_depth: doublings at most.
     """
 
@@ -45,23 +45,23 @@ class LearningNuts:
 
     @property
     def rule(self) -> DualAveraging:
-        """What learns the step size."""
+        """The rule that adapts the step size."""
         return DualAveraging(self.target_acceptance)
 
     @property
     def ends(self) -> list[int]:
-        """After how many iterations windows end."""
+        """The numbers of iterations after which windows end."""
         return list(accumulate(doubling_windows(self.iterations)))
 
     def init(
         self, x: np.ndarray, coordinates: Coordinates, rng: np.random.Generator, step_size: float | None = None
     ) -> State:
-        """The state of chains that stand at x, (chains, n), with ε at first 0.1 n^(-1/4) where it is not given."""
+        """The state of chains at x, (chains, n); the first step size is 0.1 n^(-1/4) where it is not given."""
         first = float(0.1 * coordinates.dim**-0.25) if step_size is None else step_size
         return {"done": np.array(0)} | self._begun(x, coordinates, rng, self.rule.init(first))
 
     def advance(self, state: State, rng: np.random.Generator, iterations: int) -> tuple[State, Draws]:
-        """The state after so many iterations, no more than are left, and their draws; arrays given do not change."""
+        """The state after so many iterations, no more than are left, and their draws; given arrays are unchanged."""
         left, drawn = min(iterations, self.iterations - int(state["done"])), []
         while left or not drawn:
             done = int(state["done"])
@@ -77,7 +77,7 @@ class LearningNuts:
         return state, {name: np.concatenate([part[name] for part in drawn]) for name in drawn[0]}
 
     def positions(self, state: State) -> np.ndarray:
-        """Where chains stand after the last iteration returned, shape (chains, n)."""
+        """The positions of chains after the last iteration returned, of shape (chains, n)."""
         return state["position"]
 
     def learned(self, state: State) -> tuple[Coordinates, float]:
@@ -88,7 +88,7 @@ class LearningNuts:
         return Nuts(self.density, coordinates, step_size, self.max_depth, self.halvings, AHEAD, self._steer)
 
     def _begun(self, x: np.ndarray, here: Coordinates, rng: np.random.Generator, rule: np.ndarray) -> State:
-        """The state of chains at x with nothing learned yet but the memory of the step size."""
+        """The state of chains at x with these coordinates, this memory of the step size, and an empty window."""
         learning = here.arrays() | {"rule": rule} | no_sums(here)
         return learning | self._chains(here, float(rule[0])).init(x, rng)
 
@@ -99,7 +99,7 @@ class LearningNuts:
         s["next_step_size"] = np.array(s["rule"][0])
 
     def _add(self, state: State, x: np.ndarray) -> None:
-        """Add draws (t, chains, n) to the window's sums in z, row by row: sums do not depend on how it is cut."""
+        """Add draws (t, chains, n) to the window's sums in z, row by row, so that sums do not depend on the pieces."""
         here = Coordinates.of(state)
         for row in x:
             z = here.z(row)
@@ -108,7 +108,7 @@ class LearningNuts:
             state["squares"] += z.T @ z if here.dense else np.sum(z**2, 0)
 
     def _window_ended(self, state: State, rng: np.random.Generator, window: int) -> State:
-        """The state after the sums of a window were used, unless it is a buffer."""
+        """The state after a window: coordinates are fitted to its sums unless it is a buffer; new sums are empty."""
         here, step_size = self.learned(state)
         if not 0 < window < len(self.ends) - 1:
             return state | no_sums(here)
@@ -123,5 +123,5 @@ class LearningNuts:
 
 
 def no_sums(coordinates: Coordinates) -> State:
-    """The sums of an empty window: draws, their sum, and that of their squares or products."""
+    """The sums of an empty window: the number of draws, their sum, and that of their squares or products."""
     return {"count": np.array(0), "sum": np.zeros(coordinates.dim), "squares": np.zeros(coordinates.factor.shape)}

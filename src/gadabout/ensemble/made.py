@@ -1,4 +1,4 @@
-"""The moves that a handover stands for: the one mapping from names to moves."""
+"""The moves that handovers describe: the only mapping from names to moves."""
 
 from dataclasses import replace
 from typing import Any
@@ -17,11 +17,11 @@ from gadabout.ensemble.split_hmc import SplitHMC
 from gadabout.ensemble.tails import Tails
 
 HALVINGS = 14
-"""of a stride of NUTS at most"""
+"""halvings of a stride of NUTS at most"""
 FINER = 0.5
-"""the share of local moves among independence proposals with finer steps, where split HMC has some"""
+"""share of local moves with finer steps among independence proposals, where split HMC has shorter ones"""
 OFTEN, SELDOM = 8, 32
-"""transitions from one local move to the next among independence proposals"""
+"""iterations from one local move to the next, for `Move.INDEPENDENCE_OFTEN` and for other independence proposals"""
 
 
 def move_of(handover: Handover) -> Move:
@@ -36,7 +36,7 @@ def nuts_chosen(handover: Handover) -> bool:
 
 
 def made_move(density: AbstractDensity, handover: Handover) -> AbstractMove:
-    """The chosen move with what was learned."""
+    """The chosen move with its learned parameters."""
     assert handover.step_size is not None
     step_size, move = float(handover.step_size), move_of(handover)
     if handover.mixture is not None:
@@ -58,7 +58,7 @@ def made_move(density: AbstractDensity, handover: Handover) -> AbstractMove:
 
 
 def chosen(handover: Handover, move: Move, **learned: np.ndarray) -> Handover:
-    """The handover with a move, and what it needs beside the coordinates and the step size."""
+    """The handover with a move, and the parameters that it needs besides the coordinates and the step size."""
     return replace(handover, move=np.asarray(list(Move).index(move)), **learned)
 
 
@@ -70,9 +70,10 @@ def with_mixture(
     target_acceptance: float = 0.8,
     least: float = 0.0,
 ) -> tuple[Handover | None, dict[str, Any]]:
-    """Chains spread over the modes near `ends` (m, n) by a mixture, if that is of use, and what is said of it.
+    """The handover of chains spread by a mixture over the modes near `ends` (m, n), or None, and the evidence on it.
 
-    Nothing is said of one of use whose proposals are worth less than `least` draws: it may be fitted again later.
+    It is None if the mixture is of no use, or if a proposal is worth less than `least` draws. In the latter case the
+    evidence is empty, since a mixture may be fitted again later.
     """
     mixture, told = fitted(density, ends, rng) if ends.shape[1] <= MOST_COORDINATES else (None, {})
     if mixture is None:

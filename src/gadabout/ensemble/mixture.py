@@ -1,10 +1,10 @@
-r"""Several modes at once: a mixture of Student-t distributions, learned by importance-weighted EM, to propose from.
+r"""A mixture of Student-t distributions as proposal for several modes, learned by importance-weighted EM.
 
-Components begin at the modes that ascents find, with the curvature there and Laplace's masses (`laplace`). Then rounds
-of draws y ~ q are weighted by $\pi/q$, and each component's weight, mean and covariance become those of the draws that
-it answers for (population Monte Carlo; Cappé, Douc, Guillin, Marin & Robert 2008, "Adaptive importance sampling in
-general mixture classes"). Weights are tempered while few draws carry them. Then the mixture stands still, and draws are
-made by `from_mixture`. What no ascent finds, no mixture has.
+The initial components are at the modes that ascents find, with the curvature there and Laplace's masses (`laplace`).
+Each round then weights draws y ~ q by $\pi/q$, and refits the weight, mean and covariance of each component to the
+weighted draws by its responsibilities (population Monte Carlo; Cappé, Douc, Guillin, Marin & Robert 2008, "Adaptive
+importance sampling in general mixture classes"). Weights are tempered while few draws carry them. The mixture is then
+fixed, and `from_mixture` makes the draws. A mode that no ascent finds has no component.
 """
 
 from dataclasses import dataclass
@@ -21,21 +21,21 @@ from gadabout.ensemble.move import State
 from gadabout.ensemble.split_hmc import squares
 
 FREEDOM = 8.0
-"""degrees of freedom: tails longer than those of what components stand for"""
+"""degrees of freedom of the components: their tails are longer than those of the modes that they approximate"""
 MOST_COMPONENTS, MOST_COORDINATES = 48, 40
 ROUNDS, PATIENCE, DRAWS = 16, 4, 4_000
-"""of EM, those without a gain after which it ends, and draws of each"""
+"""`ROUNDS`: maximum rounds of EM. `PATIENCE`: rounds without a gain after which EM ends. `DRAWS`: draws per round."""
 GAINED = 1.05
-"""times as large a share is a gain"""
+"""factor by which the effective share must grow to count as a gain"""
 TEMPERED, EFFECTIVE = (1.0, 0.7, 0.5, 0.35, 0.25), 0.1
-"""powers of weights, of which the largest is taken that leaves so large an effective share"""
+"""`TEMPERED`: powers of weights; the first with an effective share of `EFFECTIVE` is used, or else the last."""
 ENOUGH, LEAST = 0.6, 0.02
-"""the effective share of weighted draws from which EM goes on no more, and below which the mixture is of no use"""
+"""`ENOUGH`: effective share of weighted draws above which EM ends. `LEAST`: share below which a mixture is rejected."""
 LARGEST_PARETO_K = 0.7
 WIDE = 0.05
-"""the share of the component between the modes, to begin with"""
+"""initial weight of the component between the modes"""
 SPREAD = 0.05
-"""of all weight, which is spread evenly over components"""
+"""share of all weight that is spread evenly over components"""
 
 
 def log_sum(parts: np.ndarray) -> np.ndarray:
@@ -45,9 +45,9 @@ def log_sum(parts: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Mixture:
-    """Student-t components in proportion to `weights` (K,): `means` (K, n), lower-triangular `factors` (K, n, n).
+    """Student-t components with `weights` (K,), `means` (K, n) and lower-triangular `factors` (K, n, n).
 
-    And of which of the `modes` each is, (K,); −1 of none.
+    `modes` (K,) holds the index of each component's mode, −1 for a component without a mode.
     """
 
     weights: np.ndarray
@@ -60,14 +60,14 @@ class Mixture:
         return np.linalg.inv(self.factors)
 
     def draw(self, rng: np.random.Generator, count: int) -> np.ndarray:
-        """So many draws, (count, n)."""
+        """`count` draws, (count, n)."""
         n = self.means.shape[1]
         k = np.searchsorted(np.cumsum(self.weights)[:-1], rng.random(count), side="right")
         z = rng.standard_normal((count, n)) / np.sqrt(rng.chisquare(FREEDOM, (count, 1)) / FREEDOM)
         return self.means[k] + np.einsum("aij,aj->ai", self.factors[k], z)
 
     def parts(self, x: np.ndarray) -> np.ndarray:
-        """log w_k t_k(x) up to a constant, (m, K), of x (m, n)."""
+        """log w_k t_k(x) up to a constant, (m, K), for x (m, n)."""
         z = np.einsum("kij,kmj->kmi", self._inverses, x - self.means[:, None])
         volumes = np.log(np.abs(np.diagonal(self.factors, axis1=1, axis2=2))).sum(1)
         tails = 0.5 * (FREEDOM + x.shape[1]) * np.log1p(squares(z) / FREEDOM)
@@ -78,7 +78,7 @@ class Mixture:
         return log_sum(self.parts(x))
 
     def halves(self, rng: np.random.Generator) -> "Mixture":
-        """The mixture with two components for each, a standard deviation apart in a direction drawn at random."""
+        """The mixture with each component split in two, one standard deviation apart in a random direction."""
         direction = rng.standard_normal(self.means.shape)
         direction /= np.linalg.norm(direction, axis=1, keepdims=True)
         shift = 0.5 * np.einsum("kij,kj->ki", self.factors, direction)
@@ -87,7 +87,7 @@ class Mixture:
         return Mixture(0.5 * twice(self.weights), means, twice(self.factors), twice(self.modes))
 
     def arrays(self) -> State:
-        """All of it, by name."""
+        """All arrays of the mixture, by their names in a `Handover`."""
         return {
             "component_weights": self.weights, "component_means": self.means,
             "component_factors": self.factors, "component_modes": self.modes,
@@ -98,10 +98,10 @@ class Mixture:
 def fitted(
     density: AbstractDensity, ends: np.ndarray, rng: np.random.Generator
 ) -> tuple[Mixture | None, dict[str, Any]]:
-    """The mixture for modes near where ascents ended, (m, n), and what its weights say; None where it is of no use.
+    """The mixture for the modes near the ends of ascents, (m, n), and its diagnostics; None if it is of no use.
 
-    A mode that one component does not fit gets two. `modes` of the evidence holds the mass of each and its standard
-    error, by the draws of the last round.
+    If its effective share is below `ENOUGH`, EM is repeated with every component split in two, and the better mixture
+    is kept. `modes` of the diagnostics holds each mode's mass and its standard error, by the draws of the best round.
     """
     found = find_modes(density, ends, rng)
     if found is None or len(found.x) < 2:
@@ -116,7 +116,7 @@ def fitted(
 
 
 def _learned(density: AbstractDensity, q: Mixture, rng: np.random.Generator) -> tuple[Mixture, dict[str, Any]]:
-    """The best mixture of some rounds of EM, and what its weights say."""
+    """The mixture with the largest effective share in some rounds of EM, and its diagnostics."""
     best, since = (q, {"mixture_efficiency": -1.0}), 0
     for _ in range(ROUNDS):
         y = q.draw(rng, DRAWS)
@@ -138,9 +138,9 @@ def _learned(density: AbstractDensity, q: Mixture, rng: np.random.Generator) -> 
 
 
 def _begun(modes: Modes) -> Mixture:
-    """Components as curved as log π is in the modes, in proportion to their masses, and one as wide as all of them.
+    """The initial mixture: one component per mode, with the curvature there and a weight by its mass, and a wide one.
 
-    That one, of mode −1, stands for what lies between the modes.
+    The wide component, of mode −1, has the covariance of all others together and covers the space between the modes.
     """
     K = min(len(modes.x), MOST_COMPONENTS)
     shares = np.exp(modes.mass[:K] - modes.mass[0])
@@ -157,17 +157,17 @@ def _begun(modes: Modes) -> Mixture:
 
 
 def _effective(log_weights: np.ndarray) -> float:
-    """The share of draws that weighted ones are worth."""
+    """The effective number of weighted draws, as a share of their number."""
     w = np.exp(log_weights)
     return float(np.nan_to_num(np.sum(w) ** 2 / np.sum(w**2) / len(w)))
 
 
 def _masses(q: Mixture, log_weights: np.ndarray, responsible: np.ndarray) -> list[dict[str, float]]:
-    """Of each mode the mass and its standard error, the heaviest first."""
+    """The mass of each mode and its standard error, the heaviest mode first."""
     W = np.exp(log_weights)
     W /= W.sum()
     of_modes = np.stack([responsible[:, q.modes == k].sum(1) for k in range(q.modes.max() + 1)], 1)
-    of_modes /= np.maximum(of_modes.sum(1, keepdims=True), np.finfo(float).tiny)  # what lies between, too
+    of_modes /= np.maximum(of_modes.sum(1, keepdims=True), np.finfo(float).tiny)  # the wide component is shared out
     mass = W @ of_modes
     error = np.sqrt(np.sum((W[:, None] * (of_modes - mass)) ** 2, 0))
     digits = lambda value: float(f"{value:.3g}")
@@ -175,7 +175,7 @@ def _masses(q: Mixture, log_weights: np.ndarray, responsible: np.ndarray) -> lis
 
 
 def _maximised(q: Mixture, y: np.ndarray, weights: np.ndarray) -> Mixture:
-    """The mixture of the weighted draws that each component answers for, by weights (m, K); few draws change little."""
+    """The mixture after an M step with draws y and their weights (m, K); components with few draws change little."""
     total = weights.sum(0)
     effective = total**2 / np.maximum(np.sum(weights**2, 0), np.finfo(float).tiny)
     trust = effective / (effective + 2 * y.shape[1])

@@ -1,6 +1,6 @@
-"""Several modes: a search for those in which no chain starts, and chains in modes that hold next to no mass.
+"""Search for modes in which no chain starts, and detection of chains in modes with negligible mass.
 
-Modes are weighed by their mass, not by their height: a wide one is low and may hold as much as a narrow one.
+Modes are compared by mass, not by height: a wide mode is low and may hold as much mass as a narrow one.
 """
 
 from typing import TYPE_CHECKING, NamedTuple
@@ -15,35 +15,35 @@ if TYPE_CHECKING:
 __all__ = ["discarded_chains", "distinct_starts", "replacements", "search_modes"]
 
 STARTS, MOST_STARTS = 16, 256
-"""ascents of a mode search for each chain, and in all"""
+"""`STARTS`: ascents of a mode search per chain. `MOST_STARTS`: their maximum in total, unless there are more chains."""
 SPREADS = (3.0, 2.0, 3.0, 10.0)
-"""by how much their starts are spread out more than the chains', in turn"""
+"""factors of the chains' standard deviations by which the starts of these ascents are spread, used in turn"""
 MOST_COORDINATES = 300
-"""beyond which no modes are searched for: points at random miss whatever there is"""
+"""coordinates above which no search is made: random points would miss every mode"""
 BEHIND = 8
-"""of so many ascents the last is not waited for: it takes as many turns as all the others"""
+"""one in so many ascents is not waited for: the last one takes as many turns as all the others"""
 BETWEEN, BARRIER = 7, 3.0
-"""points on the way to another mode, and by how much log π is lower at one of them than at both ends"""
+"""`BETWEEN`: points on the line to another mode. `BARRIER`: drop of log π at one, in nats, that separates modes."""
 NEGLIGIBLE = 10.0
-"""by how much a log mass lies below the best before it is negligible, at the least: a share of 1 in 22,000"""
+"""smallest distance of a negligible log mass below the best one, in nats: a share of 1 in 22,000"""
 ERRORS = 5.0
-"""and how many standard errors of the estimate more"""
+"""standard errors of the estimate by which this distance is increased"""
 INDEPENDENT = 0.2
-"""the share of independent draws that is taken for granted when that error is worked out"""
+"""assumed share of independent draws in this standard error"""
 WIDER = 3.0
-"""by how much a mode of which only its height is known may be wider than the widest that is known"""
+"""factor by which a mode of unknown width may be wider, per coordinate, than the widest known one"""
 MOVING = 0.5
-"""the share of draws at which a chain has moved, below which its own draws do not show how wide its mode is"""
+"""share of iterations in which a chain moved below which its draws do not show the width of its mode"""
 
 
 class ModeSearch(NamedTuple):
-    """What a search for modes found.
+    """Result of a search for modes.
 
     Args:
-        positions: of chains, (chains, n), every second one in a mode that no chain had found, as long as there are.
-        elsewhere: how many these are; None where nothing was searched for.
-        ends: where ascents ended that came high enough, chains' and others', (m, n).
-        apart: whether log π falls between some of them.
+        positions: positions of the chains, (chains, n). Every second chain is in a new mode, as long as there are any.
+        elsewhere: number of chains in new modes; None if no search was made.
+        ends: ends of those ascents of the search that came high enough, and of the chains' own ascents, (m, n).
+        apart: whether log π has a barrier between some of them.
     """
 
     positions: np.ndarray
@@ -56,10 +56,10 @@ class ModeSearch(NamedTuple):
 def search_modes(
     density: "AbstractDensity", starts: np.ndarray, ascent: Ascent, rng: np.random.Generator
 ) -> ModeSearch:
-    """A search for modes by ascents from points spread about the chains' `starts` (chains, n), after these ascended.
+    """Search for modes by ascents from points spread about `starts` (chains, n), after the chains' own `ascent`.
 
-    There is none for one chain, in many coordinates, and where log π is concave between any two of the starts and those
-    points, at the price of one gradient each. It is then taken to be so everywhere.
+    No search is made for one chain, in more than `MOST_COORDINATES` coordinates, or if log π is concave between any two
+    of the starts and those points. It is then assumed to be concave everywhere. The check costs one gradient per point.
     """
     (chains, n), positions = starts.shape, ascent.positions
     if chains == 1 or n > MOST_COORDINATES:
@@ -78,10 +78,11 @@ def search_modes(
 
 
 def _other_modes(density: "AbstractDensity", starts: np.ndarray, ascent: Ascent) -> tuple[np.ndarray, np.ndarray]:
-    """The ends (m, n) of ascents from starts, and which of them, (m,), are in another mode than chains stand in.
+    """The ends (m, n) of ascents that came high enough, and a mask (m,) of those in modes without a chain.
 
-    An eighth of the ascents is not waited for. Such an end lies no lower than a chain may that is not hopeless (see
-    `climb_to_typical_set`), and log π falls on the way to the chain that is nearest in whitened coordinates.
+    The last eighth of the ascents is not waited for. The ends lie no lower than a chain may that is not hopeless (see
+    `climb_to_typical_set`). An end is in another mode if log π has a barrier on the line to the nearest chain in
+    whitened coordinates.
     """
     paths, positions = ascend(density, starts, behind=len(starts) // BEHIND), ascent.positions
     here = np.fmax(density.value(positions), -np.inf)
@@ -93,25 +94,25 @@ def _other_modes(density: "AbstractDensity", starts: np.ndarray, ascent: Ascent)
 
 
 def between(density: "AbstractDensity", x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """Whether log π falls below both ends on the straight way from x to y, (m, n) each; where it is concave never."""
+    """Whether log π falls by `BARRIER` below both ends on the line from x to y, (m, n) each; never if it is concave."""
     shares = np.arange(BETWEEN + 2)[:, None, None] / (BETWEEN + 1)
     value = density.value((x + shares * (y - x)).reshape(-1, x.shape[1])).reshape(BETWEEN + 2, -1)
     return ~(np.min(value[1:-1], 0) >= np.minimum(value[0], value[-1]) - BARRIER)
 
 
 def discarded_chains(draws: np.ndarray, lp: np.ndarray) -> np.ndarray:
-    """Which chains stand where there is next to no mass beside that of others, from some draws of each; (chains,).
+    """Mask (chains,) of the chains in modes of negligible mass compared with other chains, from some draws of each.
 
-    A chain's mass is that of a Gaussian where it stands: log π on average, plus the logarithms of its draws' standard
-    deviations. It may be larger by as much as draws that follow one another slowly spread less than their law (see
-    `variance_share`); where it hardly moved it may be that of three times those of the chain that has the largest. It
-    is compared with the median of the better half of the chains, by what they moved, and with the best of those that
-    move, less what its estimate may be too large: a chain that stands still in a narrow mode does not make the others
-    negligible.
+    The log mass of a chain is that of a Gaussian: the mean of log π plus the log standard deviations of its draws. An
+    upper bound corrects for correlated draws, which spread less than their distribution (see `variance_share`). For a
+    chain that hardly moved, this bound uses the volume of the widest chain, times `WIDER` per coordinate. A chain is
+    discarded if its bound is negligible beside a reference. The reference is the median of the better half of the
+    chains' masses, or, if larger, the best mass of a chain that moves, less its error: a chain that stands still in a
+    narrow mode does not make the others negligible.
 
     Args:
         draws: of shape (t, chains, n).
-        lp: log π of them, of shape (t, chains).
+        lp: log π of the draws, of shape (t, chains).
     """
     t, _, n = draws.shape
     volumes = 0.5 * np.sum(np.log(np.maximum(draws.var(0), np.finfo(float).tiny)), -1)
@@ -126,10 +127,10 @@ def discarded_chains(draws: np.ndarray, lp: np.ndarray) -> np.ndarray:
 
 
 def variance_share(draws: np.ndarray) -> np.ndarray:
-    """The share of their law's variance that draws of a chain, (t, chains, n), have about their own mean; (chains,).
+    """Expected variance of each chain's draws, (t, chains, n), about their mean, as a share of the target's; (chains,).
 
-    1 − τ/t, with τ that of an autoregression with the mean over coordinates of the first autocorrelation, to which the
-    bias of short series, (1 + 3ρ)/t, is added (Kendall 1954).
+    It is 1 − τ/t, with the autocorrelation time τ of an autoregression. Its coefficient ρ is the mean first
+    autocorrelation over coordinates, plus the bias of short series, (1 + 3ρ)/t (Kendall 1954).
     """
     t, centred = len(draws), draws - draws.mean(0)
     square = np.maximum(np.sum(centred**2, 0), np.finfo(float).tiny)
@@ -139,5 +140,5 @@ def variance_share(draws: np.ndarray) -> np.ndarray:
 
 
 def distinct_starts(distinct: int, discarded: np.ndarray) -> int:
-    """Of so many distinct starting points, those that remain after these chains, (chains,), are discarded."""
+    """The number of distinct starting points, at least 1, without those of the `discarded` chains, (chains,)."""
     return max(1, distinct - int(discarded.sum()))

@@ -1,8 +1,8 @@
-"""The No-U-Turn sampler of many chains, in which no chain waits for another (Hoffman & Gelman 2014).
+"""The No-U-Turn sampler for many chains that do not wait for each other (Hoffman & Gelman 2014).
 
-A tick is one batched gradient, with every chain at its own leaf of its own tree (`ensemble.tree`); a chain that ends a
-trajectory begins the next at once. With halvings a leaf is a stride of leapfrogs in parts, each of which is a tick
-(`ensemble.halving`).
+A tick is one batched gradient, with every chain at its own leaf of its own tree (`ensemble.tree`). A chain that ends a
+trajectory begins the next at once. With halvings, a leaf is a stride of leapfrog steps in parts, each of which is a
+tick (`ensemble.halving`).
 """
 
 import math
@@ -17,40 +17,41 @@ from gadabout.ensemble.coordinates import Coordinates
 from gadabout.ensemble.move import STATISTICS, TREE, AbstractMove, State
 
 DIVERGENCE = 1000.0
-"""growth of the energy along a trajectory without halvings that counts as a divergence, in nats (Stan's)"""
+"""increase of the energy along a trajectory without halvings that counts as a divergence, in nats (as in Stan)"""
 AHEAD = 1_024
-"""iterations that a chain may be ahead of the slowest; in a funnel, few take a thousand times as long as most"""
+"""iterations by which a chain may be ahead of the slowest; in a funnel, a few take a thousand times as long as most"""
 ROOM = 2**22
-"""numbers that a state holds of iterations that chains are ahead, at most"""
+"""maximum count of numbers in a state for iterations by which chains are ahead"""
 RECORDED = STATISTICS | TREE
-"""of an iteration, in the columns after its position"""
+"""statistics of an iteration, in the columns after its position"""
 
 
 @dataclass(frozen=True)
 class Nuts(AbstractMove):
     r"""NUTS with momenta $p \sim N(0, I)$ in coordinates z, and a fixed step size.
 
-    A trajectory whose energy grows by more than 1000, or is not finite, diverges: it ends, and the half that diverged
-    is not drawn from. `nonfinite` counts those of the second kind. `acceptance_rate` is the mean of
-    $\min(1, e^{H_0 - H})$ over all states visited, `accepted` says whether the chain moved.
+    A trajectory diverges if its energy grows by more than 1000 or is not finite. It then ends, and no state is drawn
+    from the half that diverged. `nonfinite` marks an energy that is not finite. `acceptance_rate` is the mean of
+    $\min(1, e^{H_0 - H})$ over all states visited. `accepted` says whether the chain moved.
 
-    With `halvings` a leaf is a stride of two leapfrogs in as many parts as its energy asks for (`ensemble.halving`,
-    which also says what diverges). `acceptance_rate` is then the mean probability of accepting each stride made without
-    halvings. `cut_short` says whether a trajectory ended before a stride that cannot be retraced, `discontinuous`
-    whether halving was given up in a stride whose energy changes much, and `n_steps` counts leapfrogs of size ε.
+    With `halvings`, a leaf is a stride of two leapfrog steps, divided into parts by its range of energy
+    (`ensemble.halving`, which also defines divergence). `acceptance_rate` is then the mean acceptance probability of
+    the strides without halvings. `cut_short` says whether a trajectory ended before a stride that cannot be retraced.
+    `discontinuous` says whether halving was abandoned in a stride with a large change of energy. `n_steps` counts
+    leapfrog steps of size ε.
 
-    `advance` ends when all chains have completed the rows that were wanted, and returns these; further rows of faster
-    chains, and trajectories under way, are in the state. Chains `ahead` iterations ahead of the slowest wait. Uniforms
-    are drawn for all chains each tick, and the ticks of a run do not depend on how it is cut.
+    `advance` ends when all chains have completed the requested rows, and returns these. Further rows of faster chains,
+    and unfinished trajectories, stay in the state. Chains `ahead` iterations ahead of the slowest wait. Each tick draws
+    uniforms for all chains, and the ticks of a run do not depend on how it is cut.
 
     Args:
         density: log π.
-        coordinates: of z.
+        coordinates: coordinates z.
         step_size: ε.
-        max_depth: doublings at most; with halvings, of leapfrogs too (see `ensemble.tree`).
-        halvings: of a leapfrog at most; 0 for plain NUTS.
-        ahead: iterations that a chain may be ahead of the slowest; fewer where they take much room.
-        steer: changes `next_step_size` of a state, by the acceptance rates of trajectories that ended; None for none.
+        max_depth: largest number of doublings; with halvings, it limits leapfrog steps too (see `ensemble.tree`).
+        halvings: largest number of halvings of a leapfrog step; 0 for plain NUTS.
+        ahead: iterations by which a chain may be ahead of the slowest; fewer if they take much memory.
+        steer: changes `next_step_size` of a state, from the acceptance rates of trajectories that ended, or None.
     """
 
     density: AbstractDensity
@@ -96,15 +97,15 @@ class Nuts(AbstractMove):
         }
 
     def positions(self, state):
-        """Where chains stand after the last iteration returned, shape (chains, n); some are further."""
+        """Positions of chains after the last iteration returned, shape (chains, n); faster chains are further on."""
         return state["position"]
 
     def _ahead(self, s: State) -> int:
-        """Iterations that a chain may be ahead of the slowest."""
+        """Iterations by which a chain may be ahead of the slowest."""
         return min(self.ahead, max(ROOM // math.prod(s["rows"].shape[1:]), 1))
 
     def _tick(self, s: State, rng: np.random.Generator) -> None:
-        """One gradient of all chains, and what follows from it."""
+        """Evaluate one gradient for all chains, and update their trees."""
         uniforms = rng.random((4, len(s["position"])))
         step = s["direction"] * s["step_size"]
         s["here"] = here = self._leapfrog(s["here"], np.ldexp(step, -s["level"]) if self.halvings else step)
@@ -129,7 +130,7 @@ class Nuts(AbstractMove):
         halving.begin_strides(s, fresh, tree.energies(s["here"]), uniforms[3])
 
     def _leapfrog(self, here: np.ndarray, step: np.ndarray) -> np.ndarray:
-        """Phases after leapfrogs of these sizes (chains,), 0 for chains that wait; log π = ∞ counts as −∞."""
+        """Phases after leapfrog steps of these sizes (chains,), 0 for chains that wait; log π = ∞ counts as −∞."""
         n, there, step = self.coordinates.dim, here.copy(), step[:, None]
         half = 0.5 * step
         p = here[:, n : 2 * n] + half * here[:, 2 * n : 3 * n]
@@ -141,7 +142,7 @@ class Nuts(AbstractMove):
         return there
 
     def _log_weight(self, change: np.ndarray) -> np.ndarray:
-        """Of a state's weight in the draw from a trajectory, from H₀ − H."""
+        """Log weight of a state in the draw from a trajectory, from `change`, H₀ − H."""
         return change
 
     def _log_odds(self, forth: np.ndarray, back: np.ndarray) -> np.ndarray:
@@ -151,9 +152,10 @@ class Nuts(AbstractMove):
         self, s: State, i: np.ndarray, leaf: np.ndarray, change: np.ndarray, cut: np.ndarray, energy: np.ndarray,
         uniforms: np.ndarray, cost: np.ndarray | None,
     ) -> None:  # fmt: skip
-        """Add leaves to the trees of chains i (m,), with H₀ − H, and whether trajectories are cut short before them.
+        """Add leaves to the trees of chains i (m,), and record the trajectories that end.
 
-        `energy` is that of the last leapfrogs, (chains,); `cost` as in `tree.grow`.
+        `change` (m,) is H₀ − H. `cut` (m,) is true where a trajectory is cut short before its leaf. `energy` (chains,)
+        is that after the last leapfrog steps. `cost` as in `tree.grow`.
         """
         diverging = ~cut & ~(change > (-np.inf if self.halvings else -DIVERGENCE))
         weight = np.where(cut | diverging, -np.inf, self._log_weight(change))

@@ -1,14 +1,15 @@
-"""A pilot run: iterations with θ standing still that nobody keeps, by which the move of the draws is chosen.
+"""Pilot run: iterations with fixed θ whose draws are discarded, from which the move for the final draws is chosen.
 
-Chains that stand where there is next to no mass begin anew where others stand, and θ is learned again. It is learned
-again, too, where draws belie the fitted Gaussian: a chain that arrived late may have widened several fits that agree;
-and where a chain that was slow, as in the neck of a funnel, was freed by shorter steps for a while, if no layers of
-coordinates are found: then eight times as many draws are made, in which others may go where it was. Where the Gaussian
-fits badly, layers are looked for in the draws, and learning and the run are done again in those that pay, with some
-steps shorter. Where trajectories diverge, or chains stand still, the run is done again with some steps shorter, then
-with all steps half as long, twice at the most. Where there is doubt, or only Pareto's k̂ is left to decide and its bound
-is within two of its standard errors, as many draws again are made, until that is not so or they are eight times as
-many. Chains that do not mix then are given a mixture to propose from, if some modes are near.
+Chains in modes of negligible mass restart from the positions of other chains, and θ is relearned. θ is also relearned
+in two other cases. First, if draws contradict the fitted Gaussian: a chain that arrived late may have widened several
+fits that agree. Second, if a slow chain, as in the neck of a funnel, was freed by temporarily shorter steps and no
+layers of coordinates are found. Then eight times as many draws follow, in which other chains may enter the neck.
+
+If the Gaussian fits badly, layers are searched for in the draws. Warm-up and run are repeated in layers that pay, with
+some steps shorter. If trajectories diverge or chains stand still, the run is repeated with some steps shorter, then at
+most twice with all steps half as long. Draws are doubled if there is doubt, or if only Pareto's k̂ decides and its
+bound is within two standard errors, up to eight times as many draws. If chains still do not mix, they get a mixture to
+propose from, provided that there are modes nearby.
 """
 
 from collections.abc import Sequence
@@ -40,29 +41,30 @@ from gadabout.ensemble.warmup import AGREEMENT
 from gadabout.ensemble.worth import worth_of_moves
 
 FEWEST, MOST, FOR_EACH = 800, 1_600, 8
-"""draws of all chains in a pilot run: 8 for each coordinate, but not fewer nor more than these"""
+"""draws of all chains in a pilot run: `FOR_EACH` per coordinate, at least `FEWEST`, at most `MOST`"""
 SHORTEST = 16
-"""iterations of a pilot run at the least"""
+"""minimum number of iterations of a pilot run"""
 LONGER = 8
-"""times as many where there is doubt, and at most where tails leave the choice open"""
+"""maximum factor of iterations, in doubt or if tails leave the choice open; also the factor after a chain was freed"""
 MANY_CHAINS, MEMORY = 16, 2**28
-"""where there is doubt, more chains make as many iterations as these, in so many bytes of draws"""
+"""if there is doubt, more chains make as many iterations as `MANY_CHAINS` would, within `MEMORY` bytes of draws"""
 FREEING, MOST_TIMES, MOST_TRIALS = 0.25, 3, 24
-"""by which steps are shortened to free a slow chain, how many times, and in how many trials"""
+"""`FREEING`: factor of the step size that frees a slow chain. `MOST_TIMES`: its maximum power, and the maximum number
+of repeats with shorter steps. `MOST_TRIALS`: maximum number of trials to free chains."""
 MODES = 128
-"""draws from which ascents to modes begin"""
+"""draws from which ascents to modes start"""
 TOO_MANY = 1e-3
-"""the share of trajectories that diverge with which the run is done again with some steps shorter"""
+"""share of diverging trajectories above which the run is repeated with some steps shorter"""
 
 
 @dataclass
 class Pilot:
-    """The pilot run of chains that warm-up left in these coordinates, with this step size.
+    """The pilot run of chains after warm-up, in the coordinates and with the step size that warm-up learned.
 
     Args:
-        runs: that it is made of.
+        runs: the trials that it consists of.
         unfold: whether coordinates may have layers.
-        names: of the coordinates of x.
+        names: names of the coordinates of x.
     """
 
     runs: PilotRuns
@@ -75,9 +77,9 @@ class Pilot:
         """The handover with the chosen move and its parameters, and the evidence: numbers and words.
 
         Args:
-            begun: where chains stand, the coordinates and the step size.
-            move: the move if it is not to be chosen.
-            known: the evidence of the stages before.
+            begun: positions of the chains, the coordinates and the step size.
+            move: the move, or None if it is to be chosen.
+            known: evidence of the earlier stages.
         """
         length = self.usual_length(begun.x.shape)
         begun, trial, anew = self._trial(begun, length, known)
@@ -116,27 +118,27 @@ class Pilot:
 
     @staticmethod
     def _with_shorter_steps(begun: Handover, times: int) -> Handover:
-        """The handover with some steps shorter, after it was given so `times` before: then all are half as long."""
+        """The handover with some steps shorter; after `times` > 0 earlier calls, all steps are also halved."""
         assert begun.step_size is not None
         shrunk = begun.step_size * (0.5 if times else 1.0)
         return replace(begun, shorter=np.asarray(SHORTER), step_size=np.asarray(shrunk))
 
     @staticmethod
     def usual_length(shape: tuple[int, ...], chains: int | None = None) -> int:
-        """Iterations of a pilot run where nothing speaks for more, of positions of a shape (chains, n)."""
+        """Default iterations of a pilot run for positions of shape (chains, n); `chains` replaces their number."""
         wanted = min(max(FEWEST, FOR_EACH * shape[1]), MOST)
         return max(SHORTEST, -(-wanted // (chains or shape[0])))
 
     @classmethod
     def most(cls, shape: tuple[int, ...]) -> tuple[int, int]:
-        """The most iterations: where tails alone leave the choice open, and where there is doubt."""
+        """The maximum numbers of iterations: if tails alone leave the choice open, and if there is doubt."""
         usual, room = LONGER * cls.usual_length(shape), MEMORY // (8 * shape[0] * shape[1])
         return usual, max(usual, min(LONGER * cls.usual_length(shape, MANY_CHAINS), room))
 
     def _trial(self, begun: Handover, length: int, known: dict[str, Any]) -> tuple[Handover, Trial, dict[str, Any]]:
-        """A trial after chains, or learning, began anew, where they had to; and what is said of that.
+        """The handover and a trial after the necessary restarts of chains or of learning, and the evidence of these.
 
-        Where a slow chain was freed, layers are looked for at once: the necks are not there in the coordinates below.
+        If a slow chain was freed, layers are searched for at once: coordinates under layers have no necks.
         """
         begun, trial = self.runs.split_hmc(begun, length)
         discarded, anew = discarded_chains(trial.draws, trial.stats["lp"]), {}
@@ -163,10 +165,11 @@ class Pilot:
         return begun, trial, anew
 
     def _free(self, begun: Handover, trial: Trial, kept: np.ndarray) -> tuple[Handover, Trial]:
-        """A trial after the slow of the chains that are `kept` were led on alone, with shorter steps.
+        """A trial after the slow chains among those in `kept` ran alone with shorter steps.
 
-        Their steps are four times shorter while one of them is slow, else four times longer. If they get as far as
-        steps as they were in `MOST_TRIALS`, a trial of all chains follows; else the trial is the one before.
+        Their steps become four times shorter while one of them is slow, else four times longer. If none is slow at the
+        original steps within `MOST_TRIALS`, a trial of all chains follows; else the result is the given handover and
+        trial.
         """
         slow, usual, x = slow_chains(trial.stats) & kept, median_rate(trial.stats), begun.x.copy()
         still, times = True, 0
@@ -181,15 +184,15 @@ class Pilot:
         return begun, trial
 
     def _mixture(self, begun: Handover, trial: Trial) -> tuple[Handover | None, dict[str, Any]]:
-        """Chains spread over the modes by a mixture, where some are near the draws of a trial; else None."""
+        """Chains spread by a mixture over modes near the draws of a trial, or None, and the mixture's diagnostics."""
         y = trial.flat[self.runs.rng.permutation(len(trial.flat))[:MODES]]
         x = placed(begun.coordinates.layers, y).x
         return with_mixture(self.runs.density, x, self.runs.rng, len(begun.x), self.runs.target_acceptance)
 
     def _judged(self, trial: Trial, most: tuple[int, int]) -> tuple[dict[str, Any], State]:
-        """What the draws say, and the parameters of the best independence proposals.
+        """Diagnostics of the draws, and the parameters of the best independence proposals.
 
-        R-hat takes longest, and is computed only where nothing else has more iterations made.
+        R-hat takes longest. It is computed only if the other diagnostics do not require more iterations.
         """
         found, theirs = best_independence(trial)
         evidence = diagnose(trial, rhat=False) | theirs

@@ -1,4 +1,4 @@
-"""What a pilot run is made of: iterations of split HMC, of another move, and of warm-up, whose draws are discarded."""
+"""The parts of a pilot run: iterations of split HMC, of another move, and of warm-up, whose draws are discarded."""
 
 from dataclasses import dataclass, replace
 
@@ -14,17 +14,17 @@ from gadabout.ensemble.trial import Trial, effective_share
 from gadabout.ensemble.warmup import Warmup
 
 RELEARNED = 250
-"""iterations at most in which the Gaussian is learned again"""
+"""maximum number of iterations in which the Gaussian is relearned"""
 
 
 @dataclass
 class PilotRuns:
-    """Runs that begin where a handover has the chains, and return a handover with where they stand then.
+    """Runs that start at the positions of a handover, and return a handover with the new positions.
 
     Args:
         density: log π.
-        rng: the generator.
-        target_acceptance: that the step size is steered to where it is learned again.
+        rng: random generator.
+        target_acceptance: target acceptance probability where the step size is relearned.
     """
 
     density: AbstractDensity
@@ -32,7 +32,7 @@ class PilotRuns:
     target_acceptance: float
 
     def split_hmc(self, begun: Handover, iterations: int, shortened: float = 1.0) -> tuple[Handover, Trial]:
-        """Iterations of split HMC, with steps shortened by a factor, and the trial that they are."""
+        """The handover after iterations of split HMC with step size times `shortened`, and their draws as a trial."""
         assert begun.step_size is not None
         handed = replace(begun, step_size=np.asarray(begun.step_size * shortened))
         move = made_move(self.density, chosen(handed, choose.Move.SPLIT_HMC))
@@ -42,10 +42,10 @@ class PilotRuns:
     def of_move(
         self, begun: Handover, move: AbstractMove, iterations: int, least: float = 0.0
     ) -> tuple[Handover, float]:
-        """Iterations of a move, and how many effective draws each of its gradients is worth.
+        """The handover after iterations of a move, and its effective draws per gradient.
 
-        Nothing, and chains stay where they are, as soon as it is worth less than `least` even if all of its draws are
-        independent.
+        As soon as the move is worth less than `least` even if all of its draws are independent, the run ends with 0
+        draws per gradient and unchanged positions.
         """
         cost = lambda: self.density.gradients + choose.VALUE * self.density.values
         before, made, pieces = cost(), len(begun.x) * iterations, []
@@ -61,14 +61,14 @@ class PilotRuns:
         return replace(begun, x=move.positions(state)), share / (spent / made + local)
 
     def warmup(self, begun: Handover) -> tuple[Handover, bool]:
-        """Another warm-up that begins with the coordinates handed over, and whether it settled."""
+        """The handover after another warm-up from its coordinates, and whether the warm-up settled."""
         warmup = Warmup(self.density, RELEARNED, self.target_acceptance)
         state = warmup.init(begun.x, begun.coordinates, self.rng)
         state, _ = warmup.advance(state, self.rng, RELEARNED)
         return learned(warmup, state), warmup.settled(state)
 
     def warmup_from(self, begun: Handover, draws: np.ndarray) -> tuple[Handover, bool]:
-        """Another warm-up that begins with the Gaussian of draws (draws, n), and whether it settled."""
+        """The handover after another warm-up from the Gaussian of draws (draws, n), and whether the warm-up settled."""
         assert begun.factor is not None
         factor = np.sqrt(draws.var(0) + np.finfo(float).tiny)
         if begun.factor.ndim == 2:
@@ -77,14 +77,14 @@ class PilotRuns:
 
 
 def learned(warmup: Warmup, state: State) -> Handover:
-    """What warm-up hands over."""
+    """The handover after warm-up: positions, coordinates and step size."""
     here, step_size = Coordinates.of(state), warmup.rule.finished(state["rule"])
     x = here.x(state["chains.z"])
     return Handover(x, **here.arrays(), step_size=np.asarray(step_size))
 
 
 def as_trial(drawn: Draws, coordinates: Coordinates) -> Trial:
-    """Draws as a trial in the coordinates y under the layers, with log π of y."""
+    """The trial of these draws, in the coordinates y under the layers, with the log density of y."""
     x = drawn["position"]
     y = unfolded(coordinates.layers, x.reshape(-1, x.shape[-1]))
     stats = {name: rows for name, rows in drawn.items() if name != "position"}

@@ -1,9 +1,9 @@
-r"""Layers as people write hierarchical models, carried to what data leave of them: partial pooling.
+r"""Partial pooling: layers in the form of hierarchical models, corrected for the information in the data.
 
-Deep in the neck, where a scale is next to nothing, data say nothing of the children, and log π is the model's: there
-curvature tells what scales a child (K), what it is about (B), and which children depend on each other (Q₁). What data
-add at draws (Q₀, q, d) is what is left of the curvature and of the gradients there. A layer with precisions that add is
-then right in the neck, where draws are few, and where the scale is wide. For normal groups and normal data it is exact.
+Deep in the neck, where a scale is almost zero, data carry no information on the children, and log π is the model's. The
+curvature there gives a child's scale (K), its location (B), and the dependence between children (Q₁). The data's part
+at draws (Q₀, q, d) is the rest of the curvature and of the gradients there. A layer with additive precisions is then
+right in the neck, where draws are few, and where the scale is large. It is exact for normal groups and normal data.
 """
 
 from dataclasses import replace
@@ -14,17 +14,18 @@ from gadabout.ensemble.coordinates import Noncentring
 from gadabout.ensemble.curvature import STEP, Curvature, Density, Sample, curvature_at
 
 DEEP, DEEP_POINTS, NOTHING = 5.0, 6, 1e-4
-"""by how many nats, at how many points, children are made narrower to see the model that is left there, and the share
-of a precision at draws that is taken for none of it"""
+"""`DEEP`: nats by which children are narrowed to isolate the model. `DEEP_POINTS`: points at which this is done.
+`NOTHING`: share of the precision at draws up to which the model counts as absent."""
 ROUNDS, RIDGE = 8, 1e-9
-"""of the regressions, and what is added to their diagonal, of 1"""
+"""`ROUNDS`: rounds of the regressions. `RIDGE`: constant added to the diagonal of their matrices, which is 1."""
 
 
 def deep_in_the_neck(density: Density, layer: Noncentring, curvature: Curvature) -> Curvature | None:
-    """The curvature where children are `DEEP` nats narrower than at draws, by the ancestor of each that says most.
+    """The curvature where children are `DEEP` nats narrower than at draws, by shifts of their strongest ancestors.
 
-    There data say nothing of them, and the curvature is that of the model. None where some K is negative, as where a
-    model is written non-centred: data widen no scale; and where a child has no curvature there.
+    There data carry no information on the children, and the curvature is the model's. None if the median K of an
+    ancestor is not positive, as for a non-centred model (data widen no scale), or if a child has no positive curvature
+    there.
     """
     points, K = curvature.points[:DEEP_POINTS].copy(), layer.log_scales
     first = np.argmax(np.abs(K) * np.std(curvature.points[:, layer.ancestors], 0), 1)
@@ -39,7 +40,7 @@ def deep_in_the_neck(density: Density, layer: Noncentring, curvature: Curvature)
 
 
 def as_written(layer: Noncentring, deep: Curvature) -> Noncentring:
-    """The layer as people write models: whole slopes, no other shift, and K in halves, as they are in the neck."""
+    """The layer in the form of hierarchical models: integer slopes, K in halves, as in the neck, no other shift."""
     A, C, K = layer.ancestors, layer.children, np.zeros_like(layer.log_scales)
     for i, a in enumerate(A):
         children = np.flatnonzero(layer.log_scales[:, i])
@@ -58,18 +59,19 @@ def as_written(layer: Noncentring, deep: Curvature) -> Noncentring:
 
 
 def groups(K: np.ndarray) -> list[np.ndarray]:
-    """The indices of children that are scaled alike, by K (q, p)."""
+    """The indices of children with the same scale, in groups, from K (q, p)."""
     kinds = np.unique(K, axis=0, return_inverse=True)[1].ravel()
     return [np.flatnonzero(kinds == kind) for kind in range(kinds.max(initial=-1) + 1)]
 
 
 def in_common_basis(layer: Noncentring, curvature: Curvature, deep: Curvature) -> tuple[Noncentring | None, np.ndarray]:
-    r"""The layer in a basis in which the model's precision and the data's are diagonal, for children scaled alike.
+    r"""The layer in a basis that makes the precisions of model and data diagonal, for children with the same scale.
 
-    The curvature among them is $e^{-2Ka}Q_1 + Q_0$. Q₁ is what it is deep in the neck, Q₀ what is left of it at draws,
-    with least weight where the model's is large; V has their common eigenvectors. Returned as well is in which of them
-    the model says more than `NOTHING`, (q,): not along that of all children and what they are about, for one. None
-    where no children are scaled alike, or what was fitted is no precision.
+    The curvature among them is $e^{-2Ka}Q_1 + Q_0$. Q₁ is the curvature deep in the neck. Q₀ is the rest at draws, with
+    least weight where the model's part is large. V has their common eigenvectors. Also returns a mask (q,) of the
+    eigenvectors along which the model's share of precision is above `NOTHING`; it is not along the joint shift of all
+    children and their location, for example. The layer is None if no children have the same scale, or if a fitted
+    matrix is no precision.
     """
     V, scaled = np.eye(len(layer.children)), np.full(len(layer.children), True)
     for group in groups(layer.log_scales):
@@ -83,7 +85,7 @@ def in_common_basis(layer: Noncentring, curvature: Curvature, deep: Curvature) -
         data = np.einsum("i,ijk->jk", weight / weight.sum(), H - E[:, None, None] * model)
         try:
             widths, vectors = np.linalg.eigh(data)
-            data = (vectors * np.maximum(widths, 0.0)) @ vectors.T  # where log π bends the other way
+            data = (vectors * np.maximum(widths, 0.0)) @ vectors.T  # widths are negative where log π is convex
             inverse = np.linalg.inv(np.linalg.cholesky(data + usual * model))
             shares, vectors = np.linalg.eigh(usual * inverse @ model @ inverse.T)
         except np.linalg.LinAlgError:
@@ -98,7 +100,7 @@ def in_common_basis(layer: Noncentring, curvature: Curvature, deep: Curvature) -
 
 
 def _among(layer: Noncentring, group: np.ndarray, curvature: Curvature) -> tuple[np.ndarray, np.ndarray]:
-    """The curvature among some children, (m, k, k), and their e^(−2Ka), (m,), at the points where it is finite."""
+    """The curvature among children of a group, (m, k, k), and their e^(−2Ka), (m,), at points where it is finite."""
     C = layer.children[group]
     H = curvature.hessian[:, C[:, None], C]
     known = np.isfinite(H).all((1, 2))
@@ -107,16 +109,16 @@ def _among(layer: Noncentring, group: np.ndarray, curvature: Curvature) -> tuple
 
 
 def pooled(layer: Noncentring, sample: Sample, scaled: np.ndarray) -> Noncentring:
-    r"""The layer with precisions that add: p of the model, and q and d of the data, by score matching.
+    r"""The layer with additive precisions: p of the model, and q and d of the data, by score matching.
 
     In $\partial_j\log\pi = -p_j e^{-2K_j a}(x_j - c_j - B_j a) - q_j(x_j - d_j)$, which holds where children do not
-    depend on each other given the ancestors, p, q and q d are linear: least squares of residuals times $s_j$, of which
-    the Fisher divergence is made. What would be negative is 0.
+    depend on each other given the ancestors, p, q and q d are linear. They are fitted by least squares of residuals
+    times $s_j$, the terms of the Fisher divergence. A negative q is set to 0, a negative p to a small positive value.
 
     Args:
-        layer: one as people write models.
+        layer: a layer in the form of hierarchical models.
         sample: draws.
-        scaled: which children the model scales, of shape (q,); of the others p is 0.
+        scaled: mask of the children that the model scales, of shape (q,); p is 0 for the others.
     """
     C, tiny = layer.children, np.finfo(float).tiny
     of = layer.of_ancestors(sample.y)

@@ -1,13 +1,13 @@
-r"""Hamiltonian trajectories that turn about a Gaussian which is near the target: split Hamiltonian Monte Carlo.
+r"""Split Hamiltonian Monte Carlo: trajectories that rotate about a Gaussian near the target.
 
-In coordinates z in which the Gaussian is N(0, I) the energy is split into that of the Gaussian, whose flow is a
+In coordinates z in which the Gaussian is N(0, I), the energy is split into that of the Gaussian, whose flow is a
 rotation, and the rest, whose gradient is minus the residual $r(z) = \nabla_z\log\pi + z$ (Shahbaba, Lan, Johnson & Neal
 2014, "Split Hamiltonian Monte Carlo"):
 $$p \leftarrow p + \tfrac h2 r(z),\quad (z, p) \leftarrow (z\cos h + p\sin h,\; p\cos h - z\sin h),\quad
 p \leftarrow p + \tfrac h2 r(z).$$
-Each part preserves volume and is reversible, so the log ratio is the change of $\log\pi - \tfrac12\|p\|^2$; it is 0 on
-the Gaussian. Where the target has necks that are too narrow for the step, some trajectories have shorter ones: h times
-$4^{-j}$ with j geometric, drawn for each chain and trajectory whatever the state.
+Each part preserves volume and is reversible, so the log ratio is the change of $\log\pi - \tfrac12\|p\|^2$; it is 0 if
+the target is the Gaussian. If the target has necks that are too narrow for the step, some trajectories have shorter
+steps: h times $4^{-j}$ with j geometric, drawn for each chain and trajectory independently of the state.
 """
 
 import math
@@ -20,32 +20,32 @@ from gadabout.ensemble.coordinates import Coordinates
 from gadabout.ensemble.move import STATISTICS, AbstractMove, Draws, State
 
 QUARTER = 0.5 * math.pi
-"""the turn, in radians, after which a trajectory on the Gaussian has forgotten where it began"""
+"""rotation, in radians, after which a trajectory on the Gaussian is independent of its start"""
 SHORTEST = 0.6
-"""the smallest turn of a trajectory, as a share of the largest"""
+"""smallest rotation of a trajectory, as a share of the largest"""
 DIVERGENCE = -1000.0
-"""the log ratio down to which a trajectory does not diverge"""
+"""log ratio at or below which a trajectory diverges"""
 SHORTENED = 0.25
-"""the step of a shortened trajectory, as a share of that of one shortened once less"""
+"""factor of the step size for each level of shortening"""
 
 
 @dataclass(frozen=True)
 class SplitHMC(AbstractMove):
-    """Split HMC: every chain turns by an angle uniform on (0.6, 1) · π/2, in equally many equal steps.
+    """Split HMC: each chain rotates by an angle uniform on (0.6, 1) · π/2, in the same number of equal steps.
 
     Its state is `z` and `residual`, of shape (chains, n), and `lp`, log π(x) + `coordinates.log_det`, (chains,).
 
     Args:
         density: log π.
-        coordinates: z, in which the Gaussian is N(0, I).
+        coordinates: coordinates z, in which the Gaussian is N(0, I).
         step_size: the longest step, in radians.
-        max_steps: steps of a trajectory at most; where more would be needed it turns by less.
-        repeats: trajectories of an iteration. Acceptance rates are their mean, steps and gradients their sum; what is
-            said of one that diverges holds for an iteration in which one did.
-        shorter: the share of trajectories whose steps are four times shorter at the least, below 1; this share of
-            those has them sixteen times shorter, and so on.
-        finer: the share of iterations in which all steps are four times shorter and four times as many, `max_steps` at
-            most: where scales are next to nothing log π falls as slowly as e^x, far out of the Gaussian, and only
+        max_steps: maximum number of steps of a trajectory; if more would be needed, it rotates by less.
+        repeats: trajectories of an iteration. Acceptance rates are averaged, steps and gradients summed. `accepted`,
+            `nonfinite` and `diverging` hold for an iteration if they hold for one of its trajectories.
+        shorter: share, below 1, of trajectories whose steps are at least four times shorter; the same share of those
+            has steps at least sixteen times shorter, and so on.
+        finer: share of iterations in which all steps are four times shorter and four times as many, at most
+            `max_steps`. Where scales are almost zero, log π falls as slowly as e^x, far outside the Gaussian; only
             trajectories that are both long and accurate lead there and back.
     """
 
@@ -59,7 +59,7 @@ class SplitHMC(AbstractMove):
 
     @property
     def steps(self) -> int:
-        """Steps, hence gradients, of a trajectory."""
+        """Number of steps, hence of gradients, of a trajectory."""
         return int(np.clip(np.ceil(QUARTER / self.step_size), 1, self.max_steps))
 
     @np.errstate(all="ignore")
@@ -92,14 +92,14 @@ class SplitHMC(AbstractMove):
     def step(
         self, state: State, momentum: np.ndarray, uniform: np.ndarray, wait: np.ndarray, scale: np.ndarray | float = 1.0
     ) -> tuple[State, Draws]:
-        """The state after a trajectory of each chain was accepted or not, and its draws: positions and statistics.
+        """The state after one trajectory per chain is accepted or rejected, and its draws: positions and statistics.
 
         Args:
-            state: that of the chains.
+            state: state of the chains.
             momentum: standard normals, of shape (chains, n).
-            uniform: on [0, 1), for the angle, of shape (chains,).
-            wait: standard exponentials, by which the end of a trajectory is accepted, of shape (chains,).
-            scale: of the steps, of shape (chains,) or ().
+            uniform: uniforms on [0, 1), for the angle, of shape (chains,).
+            wait: standard exponentials, for the acceptance of a trajectory's end, of shape (chains,).
+            scale: factor of the steps, of shape (chains,) or ().
         """
         there, p = self.trajectory(state, momentum, uniform, scale)
         kinetic = 0.5 * squares(momentum)
@@ -129,7 +129,7 @@ class SplitHMC(AbstractMove):
     ) -> tuple[State, np.ndarray]:
         """The state at the ends of trajectories, and the momenta there, of shape (chains, n); arguments as in `step`.
 
-        The half kicks at the end of one step and at the beginning of the next are one.
+        The half kicks at the end of one step and at the beginning of the next are merged.
         """
         N = self.steps
         h = ((SHORTEST + (1 - SHORTEST) * uniform) * min(QUARTER / N, self.step_size) * scale)[:, None]
@@ -166,8 +166,8 @@ def accept(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     r"""Whether proposals are accepted, with probability $\min\{1, e^{\text{log ratio}}\}$; log ratios; finiteness.
 
-    A proposal that is not `finite`, or whose log ratio is −∞ or NaN, is rejected, with the log ratio −∞. Arrays have
-    one shape; `wait` are standard exponentials.
+    A proposal that is not `finite`, or whose log ratio is −∞ or NaN, is rejected, with the log ratio −∞. All arrays
+    have the same shape; `wait` holds standard exponentials.
     """
     finite = finite & (log_ratio > -np.inf)
     log_ratio = np.where(finite, log_ratio, -np.inf)

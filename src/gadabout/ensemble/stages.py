@@ -1,6 +1,6 @@
-"""The stages of the default: search, ascent, warm-up, pilot run, warm-up of NUTS where that was chosen, draws.
+"""The stages of the default plan: search, ascent, warm-up, pilot run, warm-up of NUTS if it was chosen, draws.
 
-The progress of each is a dict of arrays: the handover, and the state of what is under way.
+The progress of a stage is a dict of arrays: the handover, and the state of the stage under way.
 """
 
 import time
@@ -27,22 +27,23 @@ from gadabout.sampler import Learned
 from gadabout.schedule import AbstractStage, Context
 
 DENSE, MOST_DENSE = 300, 2_000
-"""coordinates up to which a covariance is fitted, and up to which where a gradient takes as many operations as it"""
+"""`DENSE`: coordinates up to which a covariance is fitted. `MOST_DENSE`: the same if a gradient takes at least as many
+operations as the covariance has entries."""
 SIFTING = 16
-"""iterations by which chains in modes of negligible mass are found before anything is learned"""
+"""iterations that find chains in modes of negligible mass before warm-up"""
 WITH_MOMENTUM = (Move.NUTS, Move.NUTS_DIAGONAL, Move.SPLIT_HMC)
-"""moves of which every iteration draws a momentum, and so has an energy that is recorded"""
+"""moves that draw a momentum in every iteration, and so record an energy"""
 AT_ONCE = 0.2
-"""draws that a proposal from a mixture is worth, with which nothing else is tried"""
+"""draws per proposal of a mixture from which on no other move is tried"""
 COPIES = 8
-"""of the draws of a pilot run that are held at once"""
+"""copies of the draws of a pilot run that are in memory at once"""
 Factor = Literal["auto", "dense", "diagonal"]
 Progress = dict[str, Any]
-"""arrays by name, or dicts of them"""
+"""arrays by name, or dicts of arrays"""
 
 
 class AbstractHostStage(AbstractStage):
-    """A stage of the default."""
+    """A stage of the default plan."""
 
     @property
     def on_host(self):
@@ -59,7 +60,7 @@ class AbstractHostStage(AbstractStage):
         return {"handover": handed.arrays()}, 1
 
     def work(self, context: Context, handover: Handover) -> Handover:
-        """All the work of a stage that makes one piece of it."""
+        """The handover after the whole work of a stage that consists of one piece."""
         return handover
 
     def end(self, context: Context, progress: Progress) -> Handover:
@@ -71,10 +72,10 @@ class AbstractHostStage(AbstractStage):
 
 
 class SearchStarts(AbstractHostStage):
-    """Starts at which log π and its gradient are finite, drawn anew as often as `starts.tries` says."""
+    """Search for starts with finite log π and gradient; each is drawn at most `starts.tries` times."""
 
     def begin(self, context, handover: Learned | None):
-        """`handover` is what is known from another run, if anything."""
+        """`handover` holds the parameters learned in another run, if any."""
         n, chains = context.starts.layout.dim, context.settings.num_chains
         known = {}
         if handover is not None and handover.mean is not None and handover.factor is not None:
@@ -85,7 +86,7 @@ class SearchStarts(AbstractHostStage):
 
     def work(self, context, handover):
         starts, density, chains = context.starts, context.density, context.settings.num_chains
-        rng = context.rng.spawn(1)[0]  # a run that goes on from starts that were stored draws none
+        rng = context.rng.spawn(1)[0]  # a run that continues from stored starts draws none
         x = np.array(starts.rows(rng, chains), float)
         tries = np.ones(chains, int)
         value, grad = density.value_and_grad(x)
@@ -107,13 +108,14 @@ class SearchStarts(AbstractHostStage):
 class Ascend(AbstractHostStage):
     """The ascent of every chain to the typical set, a first Gaussian, and a search for other modes.
 
-    What was learned before, from another run, stands in for it. Where there seem to be several modes, some iterations
-    that nobody keeps weigh them: a chain in one of negligible mass begins where another stands (`sifted`).
+    Parameters learned in another run replace the ascent and the Gaussian. If there seem to be several modes, `SIFTING`
+    discarded iterations compare their masses. A chain in a mode of negligible mass restarts from the position of
+    another chain (`sifted` in the evidence).
 
     Args:
-        factor: "dense", "diagonal", or "auto", which is "dense" up to 300 coordinates, and up to 2,000 where a gradient
-            takes as many operations as the covariance has entries.
-        mixture: whether a mixture is fitted where there seem to be several modes.
+        factor: "dense", "diagonal", or "auto", which is "dense" up to 300 coordinates, and up to 2,000 if a gradient
+            takes at least as many operations as the covariance has entries.
+        mixture: whether a mixture is fitted if there seem to be several modes.
     """
 
     factor: Factor = eqx.field(static=True, default="auto")
@@ -133,7 +135,7 @@ class Ascend(AbstractHostStage):
         context.note({"distinct_starts": int(ascent.distinct), "apart": bool(ascent.apart)})
         context.note({"heavy_tails": dict(ascent.tails)} if ascent.tails else {})
         x, coordinates = ascent.positions, ascent.coordinates
-        if context.starts.tries > 1:  # not where the user says where each chain starts
+        if context.starts.tries > 1:  # not if the user gives the start of each chain
             x, elsewhere, ends, apart = search_modes(density, starts, ascent, context.rng)
             context.note({} if elsewhere is None else {"started_elsewhere": int(elsewhere)})
             if (found := self._mixture(context, ends, apart)) is not None:
@@ -142,7 +144,7 @@ class Ascend(AbstractHostStage):
         return self._sifted(context, handed)
 
     def _mixture(self, context, ends: np.ndarray, apart: bool) -> Handover | None:
-        """Chains spread by a mixture over the modes near ends (m, n) that are apart; None if it is of no use."""
+        """Chains spread by a mixture over the separated modes near ends (m, n); None without a useful mixture."""
         if not (self.mixture and apart and context.density.dim <= MOST_COORDINATES):
             return None
         chains = context.settings.num_chains
@@ -166,7 +168,7 @@ class AbstractRecording(AbstractHostStage):
     """A stage whose iterations are recorded."""
 
     def _recorded(self, context, drawn: Draws, done: int, total: int, began: float, name: str) -> int:
-        """Iterations done with those that were drawn, which are kept."""
+        """Store the drawn iterations, and return the number of iterations done with them."""
         made = len(drawn["lp"]) if drawn else 0
         if made:
             context.keep(name, drawn, done, total, not self.draws, began)
@@ -174,7 +176,7 @@ class AbstractRecording(AbstractHostStage):
 
 
 class LearnGaussian(AbstractRecording):
-    """Windows of split HMC until fits agree (`ensemble.warmup`), for half of `num_warmup` iterations at the most."""
+    """Windows of split HMC until fits agree (`ensemble.warmup`), for at most half of `num_warmup` iterations."""
 
     target_acceptance: float = 0.8
 
@@ -220,7 +222,7 @@ class LearnGaussian(AbstractRecording):
 
 
 class ChooseMove(AbstractHostStage):
-    """A pilot run, and the choice of the move that makes the draws (`ensemble.pilot`, `ensemble.choose`)."""
+    """A pilot run, and the choice of the move for the draws (`ensemble.pilot`, `ensemble.choose`)."""
 
     move: str | None = eqx.field(static=True, default=None)
     target_acceptance: float = 0.8
@@ -246,7 +248,7 @@ class ChooseMove(AbstractHostStage):
 
 
 class LearnNuts(AbstractRecording):
-    """The step size and the metric of NUTS, for half of `num_warmup` iterations, where it was chosen; else nothing."""
+    """Adaptation of NUTS's step size and metric, for half of `num_warmup` iterations; nothing for other moves."""
 
     @property
     def statistics(self):
@@ -285,7 +287,7 @@ class LearnNuts(AbstractRecording):
 
 
 class DrawChosen(AbstractRecording):
-    """The draws that are kept, by the chosen move with θ standing still."""
+    """The draws that are kept, by the chosen move with fixed θ."""
 
     target_acceptance: float = 0.8
 
@@ -321,7 +323,7 @@ class DrawChosen(AbstractRecording):
         return after | ({"ahead": left} if len(left["lp"]) else {}), done
 
     def verdict(self, progress):
-        """The acceptance that the step size was steered to; nothing where steps are as long as they may be."""
+        """The target acceptance, for NUTS and for split HMC with steps below `LONGEST_STEP`; else empty."""
         handed = Handover.of(progress["handover"])
         steps = np.asarray(handed.step_size)
         steered = nuts_chosen(handed) or (move_of(handed) is Move.SPLIT_HMC and bool(steps < 0.99 * LONGEST_STEP))
@@ -329,7 +331,7 @@ class DrawChosen(AbstractRecording):
 
 
 def kind_of(factor: Factor, density: AbstractDensity) -> Literal["dense", "diagonal"]:
-    """The kind of factor that is fitted. Operations are counted, not timed: a clock would decide otherwise each day."""
+    """The kind of factor that is fitted. Operations are counted, not timed, since timings vary from day to day."""
     n = density.dim
     if factor != "auto":
         return factor

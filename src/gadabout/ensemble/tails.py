@@ -1,7 +1,7 @@
-r"""The distribution of independence proposals: a Gaussian at several scales, each coordinate with tails of its own.
+r"""The distribution of independence proposals: a Gaussian at several scales, with tails of its own for each coordinate.
 
 In coordinates z in which the fitted Gaussian is N(0, I), $z = T(s_k u)$ with $u \sim N(0, I)$ and k drawn by weights w.
-The weights make the length of tails in all directions, T that on either side of each coordinate; up to a constant
+The weights set the length of tails in all directions, T the length on either side of each coordinate. Up to a constant,
 $\log q(z) = \log\sum_k w_k s_k^{-n} e^{-r^2/(2 s_k^2)} - \log|T'(v)|$ with $v = T^{-1}(z)$, $r = |v|$.
 """
 
@@ -15,22 +15,22 @@ from scipy.special import erfc, erfinv, ndtri
 from gadabout.ensemble.split_hmc import squares
 
 BY_CHANCE = 1e-3
-"""the chance that any of n normal coordinates is taken for skewed, or for heavy-tailed; each, that is"""
+"""probability that any of n normal coordinates is classified as skewed, and the same for heavy-tailed"""
 SCALES = np.array([0.85, 1.0, 1.18, 1.4, 1.7, 2.5])
-"""s, of shape (K,)"""
+"""scales s, of shape (K,)"""
 LEAST_SHARE = 0.1
-"""of all weight, which is spread evenly, so that no scale dies"""
+"""share of all weight that is spread evenly, so that no scale dies out"""
 ROUNDS = 40
-"""of EM, after which the mean log-likelihood is within 4e-4 of its largest value"""
+"""rounds of EM, after which the mean log-likelihood is within 4e-4 of its largest value"""
 ENOUGH = 400
-"""quantiles of the squares that weights are fitted to where draws are more"""
+"""quantiles of the squared lengths that weights are fitted to if there are more draws"""
 
 
 @dataclass(frozen=True)
 class Tails:
     r"""$T(v) = a + bv - c_-\min(v, 0)^2 + c_+\max(v, 0)^2$ for each coordinate; the identity at a = c = 0, b = 1.
 
-    Of a normal v, a tail with c > 0 falls off as $e^{-|z|/2c}$. T and its slope are continuous, so the density is.
+    For a normal v, a tail with c > 0 falls off as $e^{-|z|/2c}$. T and its slope are continuous, and so is the density.
 
     Args:
         shift: a, of shape (n,).
@@ -70,7 +70,7 @@ class Tails:
         return np.flatnonzero((self.shift != 0) | (self.width != 1) | (self.left > 0) | (self.right > 0))
 
     def _bend(self, v: np.ndarray) -> np.ndarray:
-        """c₋ |v| to the left of 0, c₊ |v| to the right, of those coordinates."""
+        """c₋ |v| left of 0, c₊ |v| right of 0, in the coordinates that T changes."""
         return self.right[self._changed] * np.maximum(v, 0) - self.left[self._changed] * np.minimum(v, 0)
 
     def _log_slope(self, bend: np.ndarray) -> np.ndarray:
@@ -79,22 +79,22 @@ class Tails:
 
 @dataclass(frozen=True)
 class ScaleMixture:
-    """The distribution q of z. A draw is made of an index k of its scale and a standard normal u.
+    """The distribution q of z. A draw is made from the index k of a scale and a standard normal u.
 
     Args:
         tails: T.
-        weights: w of `SCALES`, positive with the sum 1, of shape (K,).
+        weights: weights w of `SCALES`, positive with sum 1, of shape (K,).
     """
 
     tails: Tails
     weights: np.ndarray
 
     def scale_index(self, uniform: np.ndarray) -> np.ndarray:
-        """The indices k, drawn by their weights, for uniforms on [0, 1)."""
+        """Indices k, drawn with probabilities `weights`, from uniforms on [0, 1)."""
         return np.searchsorted(np.cumsum(self.weights)[:-1], uniform)
 
     def draw(self, k: np.ndarray, normal: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """z, of shape (..., n), and log q(z), of shape (...), by k, of that shape, and normals (..., n)."""
+        """z, of shape (..., n), and log q(z), of shape (...), from k, of shape (...), and normals (..., n)."""
         v = SCALES[k][..., None] * normal
         z, log_slope = self.tails(v)
         return z, self._log_density(v, log_slope)
@@ -104,7 +104,7 @@ class ScaleMixture:
         return self._log_density(*self.tails.inverse(z))
 
     def noise_at(self, uniform: np.ndarray, z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The k and the normals by which z is drawn; k comes, for a uniform (...), by its share in the density at z."""
+        """The k and the normals that give z; k is drawn, by a uniform (...), with the scales' shares of q(z)."""
         v, _ = self.tails.inverse(z)
         terms, _ = _terms(squares(v), v.shape[-1])
         shares = np.cumsum((self.weights * terms.T).T, 0)
@@ -115,8 +115,8 @@ class ScaleMixture:
     def half_turn(normal: np.ndarray) -> np.ndarray:
         r"""The normals whose $\Phi$ is $\Phi(u) \pm \tfrac12$: ${\rm erf}(|u'|/\sqrt2) = {\rm erfc}(|u|/\sqrt2)$.
 
-        It maps the normal distribution to itself, and is its own inverse but where rounding leaves none, beyond 8
-        standard deviations.
+        This maps the normal distribution to itself. It is its own inverse, except beyond 8 standard deviations, where
+        rounding leaves none.
         """
         root = math.sqrt(2)
         return np.copysign(root * erfinv(erfc(np.abs(normal) / root)), -normal)
@@ -132,7 +132,7 @@ def log_radial_density(square: np.ndarray, n: int, weights: np.ndarray) -> np.nd
 
 
 def _terms(square: np.ndarray, n: int) -> tuple[np.ndarray, np.ndarray]:
-    """Each scale's part of the density over the largest part, of shape (K, ...), and the logarithm of that."""
+    """The terms of the density by scale, over the largest term, of shape (K, ...), and the logarithm of the largest."""
     terms = np.multiply.outer(-0.5 / SCALES**2, square)
     terms -= n * np.log(SCALES).reshape(-1, *np.ones(square.ndim, int))
     largest = terms.max(0)
@@ -141,14 +141,14 @@ def _terms(square: np.ndarray, n: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def no_tails(n: int) -> Tails:
-    """The identity."""
+    """The identity on n coordinates."""
     return Tails(np.zeros(n), np.ones(n), np.zeros(n), np.zeros(n))
 
 
 def fitted_tails(z: np.ndarray) -> Tails:
-    """T of a normal, fitted to draws z, of shape (draws, n): least squares of their order on that of a normal, c ≥ 0.
+    """T fitted to draws z, of shape (draws, n): least squares of the sorted draws on quantiles of a normal, c ≥ 0.
 
-    A coordinate whose skewness and kurtosis might be a normal's stays as it is.
+    A coordinate whose skewness and kurtosis are compatible with a normal's is unchanged.
     """
     N, n = z.shape
     mean, sd = z.mean(0), np.maximum(z.std(0), np.finfo(float).tiny)
@@ -165,7 +165,7 @@ def fitted_tails(z: np.ndarray) -> Tails:
 
 
 def _least_squares(ordered: np.ndarray) -> np.ndarray:
-    """a, b, c₋ and c₊, of shape (4, m), of columns in ascending order, of shape (draws, m); b > 0, c ≥ 0."""
+    """a, b, c₋ and c₊, of shape (4, m), for columns in ascending order, of shape (draws, m); b > 0, c ≥ 0."""
     N, m = ordered.shape
     u = ndtri((np.arange(N) + 0.5) / N)
     basis = np.stack([np.ones(N), u, -(np.minimum(u, 0) ** 2), np.maximum(u, 0) ** 2], 1)
@@ -180,7 +180,7 @@ def _least_squares(ordered: np.ndarray) -> np.ndarray:
 
 
 def fitted_weights(square: np.ndarray, n: int) -> np.ndarray:
-    """Weights by maximum likelihood of draws with squared lengths r², of shape (draws,), by EM."""
+    """Weights by maximum likelihood, fitted by EM to draws with squared lengths r², of shape (draws,)."""
     spacing = -(-len(square) // ENOUGH)
     terms, _ = _terms(np.sort(square)[spacing // 2 :: spacing], n)
     weights = np.full(len(SCALES), 1 / len(SCALES))

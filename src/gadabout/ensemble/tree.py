@@ -1,18 +1,18 @@
 r"""Trees of No-U-Turn trajectories, one for each chain, each at its own leaf (Hoffman & Gelman 2014; Betancourt 2017).
 
-A trajectory is doubled forwards or backwards. Within the new half states are drawn with weights $e^{-H}$; when it is
-full its state replaces the one drawn so far with probability $\min(1, w_{new}/w_{old})$ (multinomial and biased
-progressive sampling; Betancourt 2017, appendix A.3). A trajectory with momenta of sum ρ turns where
-$p_{left}\cdot\rho \le 0$ or $p_{right}\cdot\rho \le 0$, half the end points taken off ρ, and it is over where a
-sub-tree of the new half turns, which is then not drawn from. Sub-trees are checked at their last leaf, against the
-momentum kept at their first one, by the bits of the leaf's number (the loop form of `kernels.tree`).
+A trajectory is doubled forwards or backwards. A state is drawn from the new half with weights $e^{-H}$. When the half
+is full, this state replaces the current draw with probability $\min(1, w_{new}/w_{old})$ (multinomial and biased
+progressive sampling; Betancourt 2017, appendix A.3). A trajectory turns if $p_{left}\cdot\rho \le 0$ or
+$p_{right}\cdot\rho \le 0$, where ρ is the sum of its momenta less half of those at its end points. It also ends if a
+sub-tree of the new half turns; this half is then not drawn from. Sub-trees are checked at their last leaf, against the
+momentum stored at their first leaf. The bits of the leaf's number give both (the loop form of `kernels.tree`).
 
-A leaf may cost many leapfrogs (`halving`). A tree with D doublings at most is not doubled, either, once there are
-$2^D$ leapfrogs between its states, and a trajectory ends before a new half with as many between its own. Both are
-properties of a set of states, whichever of them is the start, as are turns: the rule leaves the law as it is.
+A leaf may take many leapfrog steps (`halving`). A tree with at most D doublings is also not doubled once there are
+$2^D$ leapfrog steps between its states. A trajectory ends before a new half with as many between its own states. Like
+turns, both are properties of a set of states, whichever of them is the start, so the target remains invariant.
 
-A phase is a row of z, p, $L^\top\nabla\log\pi$, log π and the log odds of `halving`: 3n + 2 numbers. `uniforms` are
-of shape (3, chains): for the draw within a half, that of a half, and the direction.
+A phase is a row of z, p, $L^\top\nabla\log\pi$, log π and the log odds of `halving`: 3n + 2 numbers. The first three
+rows (chains,) of `uniforms` are for the draw within a half, the draw of a half, and the direction.
 """
 
 import numpy as np
@@ -33,18 +33,18 @@ def energies(phases: np.ndarray) -> np.ndarray:
 
 
 def turns(left: np.ndarray, right: np.ndarray, rho: np.ndarray) -> np.ndarray:
-    """Whether trajectories turn, shape (m,), by their first and last momenta and the sums of all, (m, n) each."""
+    """Whether trajectories turn, shape (m,), from their first and last momenta and the sums of all, (m, n) each."""
     middle = rho - 0.5 * (left + right)
     return (np.einsum("kn,kn->k", left, middle) <= 0) | (np.einsum("kn,kn->k", right, middle) <= 0)
 
 
 def no_trees(phases: np.ndarray, max_depth: int) -> State:
-    """Memory for trees from phases (chains, width), before any begins.
+    """The state of trees at phases (chains, width), before any trajectory begins.
 
     `drawn` is the state drawn so far, `weight` the log of the sum of weights relative to the start's, `rho` the sum of
-    momenta, `cost` the leapfrogs between the states; `half_…` are those of the new half, to which `link` leapfrogs
-    lead. `first` holds the momenta at the first leaves of open sub-trees, and the sums of momenta before them. The
-    `direction` is 0 where no trajectory is under way.
+    momenta, `cost` the number of leapfrog steps between the states. `half_…` are the same for the new half, to which
+    `link` leapfrog steps lead. `first` holds the momenta at the first leaves of open sub-trees, and the sums of momenta
+    before them. `direction` is 0 where no trajectory is under way.
     """
     chains, n = momenta(phases).shape
     state = {name: np.zeros(chains) for name in ("initial_energy", "weight", "half_weight", "direction")}
@@ -76,10 +76,10 @@ def extend(s: State, i: np.ndarray, uniform: np.ndarray) -> None:
 def grow(
     s: State, i: np.ndarray, leaf: np.ndarray, weight: np.ndarray, uniforms: np.ndarray, cost: np.ndarray | None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Add leaves, phases (m, width) of these log weights, to the new halves of chains i (m,).
+    """Add leaves, phases (m, width) with these log weights, to the new halves of chains i (m,).
 
-    A trajectory is over at a leaf of weight −∞. `cost` (m,) are the leapfrogs that lead to each leaf, None if one does.
-    Returns whether trajectories are over, and whether because they are as deep as they may be, both (m,).
+    A trajectory ends at a leaf of weight −∞. `cost` (m,) is the number of leapfrog steps to each leaf, None if it is 1.
+    Returns whether trajectories are over, and whether the limit on depth or cost ended them, both (m,).
     """
     p = momenta(leaf)
     s["half_weight"][i] = total = np.logaddexp(s["half_weight"][i], weight)
@@ -104,10 +104,10 @@ def grow(
 
 
 def sub_tree_turns(s: State, i: np.ndarray, p: np.ndarray, rho: np.ndarray) -> np.ndarray:
-    """Whether a sub-tree that ends at new leaves turns, shape (m,), by their momenta and the new halves' sums (m, n).
+    """Whether a sub-tree that ends at new leaves turns, shape (m,), from their momenta and the new halves' sums (m, n).
 
-    Leaf number j is the first of a sub-tree if it is even, and is kept at level popcount(j >> 1); if it is odd it is
-    the last of as many sub-trees as it has trailing ones.
+    An even leaf j is the first of a sub-tree, and is stored at level popcount(j >> 1). An odd leaf is the last of as
+    many sub-trees as its number has trailing ones.
     """
     leaf = s["leaves"][i]
     level, ended = np.bitwise_count(leaf >> 1), np.bitwise_count(leaf & ~(leaf + 1))
@@ -123,9 +123,9 @@ def sub_tree_turns(s: State, i: np.ndarray, p: np.ndarray, rho: np.ndarray) -> n
 
 
 def double(s: State, i: np.ndarray, leaf: np.ndarray, uniforms: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Add full halves, which end at these leaves, to the trajectories of chains i (m,); extend those that go on.
+    """Add full halves, which end at these leaves, to the trajectories of chains i (m,); extend those that continue.
 
-    Returns whether the trajectory turns, and whether it is as deep as it may be, both (m,).
+    Returns whether the trajectory turns, and whether it has reached the limit on depth or cost, both (m,).
     """
     s["ends"][(s["direction"][i] > 0).astype(int), i] = leaf
     half, weight = s["half_weight"][i], s["weight"][i]

@@ -1,4 +1,4 @@
-"""The diagnostics of a trial: of the moves that made its draws, and of independence proposals fitted to them."""
+"""Diagnostics of a trial: of the moves that made its draws, and of independence proposals fitted to the draws."""
 
 import functools
 from collections.abc import Mapping
@@ -16,30 +16,30 @@ from gadabout.ensemble.tails import Tails, fitted_tails, fitted_weights, log_rad
 
 LARGEST_RHAT = 1.1
 MOST_DIVERGING = 3e-3
-"""the share of trajectories that may diverge"""
+"""largest share of diverging trajectories that raises no doubt"""
 RARELY = 1e-3
-"""how often a trial has a stay that is called long where chains accept half of what the median chain does"""
+"""probability that a trial has a long stay by chance, if chains accept at half the median chain's rate"""
 FEW_COORDINATES = 32
-"""with no more than these a product with a whole factor costs next to nothing beside the noise"""
+"""coordinates up to which a product with a dense factor costs almost nothing beside the noise"""
 NEARLY = 0.95
-"""of the best efficiency: what gives as much serves as well"""
+"""share of the best efficiency that counts as equally good"""
 LONGER_TAILS = 2.0
-"""times as long as fitted: where a tail is too short chains stay where they are, where it is too long they do not"""
+"""factor of the fitted tails: chains get stuck where tails are too short, but not where they are too long"""
 SAME, OTHER = 1e-3, 1.0
-"""the Kullback-Leibler divergences up to which two Gaussians propose alike, and from which on they do not"""
+"""Kullback-Leibler divergences: up to `SAME`, two Gaussians propose alike; above `OTHER`, they do not."""
 
 
 @dataclass(frozen=True)
 class Trial:
-    """Draws that are not kept, with θ standing still, and the Gaussian in whose coordinates they were made.
+    """Discarded draws with fixed θ, and the Gaussian in whose coordinates they were made.
 
-    Where coordinates have layers, all of it is said of y = M⁻¹(x), the density of which the Gaussian stands for.
+    If coordinates have layers, everything here refers to y = M⁻¹(x), whose density the Gaussian approximates.
 
     Args:
-        draws: of y, of shape (t, chains, n).
-        stats: the statistics, each of shape (t, chains): `lp`, log π(y), `acceptance_rate`, and, where there are,
+        draws: draws of y, of shape (t, chains, n).
+        stats: statistics, each of shape (t, chains): `lp`, log π(y), `acceptance_rate`, and, where available,
             `accepted`, `diverging` and `gradient_evaluations`.
-        coordinates: those of the fitted Gaussian.
+        coordinates: coordinates of the fitted Gaussian.
     """
 
     draws: np.ndarray
@@ -48,7 +48,7 @@ class Trial:
 
     @functools.cached_property
     def score(self) -> float:
-        """The worst coordinate's share of independent draws (see `score`)."""
+        """The share of independent draws in the worst coordinate (see `score`)."""
         return score(self.draws)
 
     @functools.cached_property
@@ -77,15 +77,15 @@ class Trial:
         return float(self.stats["diverging"].mean()) if "diverging" in self.stats else 0.0
 
     def and_more(self, draws: np.ndarray, stats: Mapping[str, np.ndarray]) -> "Trial":
-        """The trial with draws that were made afterwards, and their statistics."""
+        """The trial with further draws and their statistics appended."""
         both = {name: np.concatenate([self.stats[name], stats[name]]) for name in stats}
         return Trial(np.concatenate([self.draws, draws]), both, self.coordinates)
 
 
 def diagnose(trial: Trial, rhat: bool = True) -> dict[str, Any]:
-    """The diagnostics of the moves that made the draws: acceptance, efficiency, gradients, R-hat if wanted.
+    """Diagnostics of the moves that made the draws: acceptance, efficiency, gradients, and R-hat if `rhat` is true.
 
-    `doubt` holds the reasons not to go on with them, in words; `stuck` says whether a chain lags or stands still.
+    `doubt` lists reasons against these moves, in words; `stuck` says whether a chain is slow or stands still.
     """
     draws, stats = trial.draws, trial.stats
     rates = stats["acceptance_rate"].mean(0)
@@ -108,9 +108,9 @@ def diagnose(trial: Trial, rhat: bool = True) -> dict[str, Any]:
 
 
 def score(draws: np.ndarray) -> float:
-    """The worst coordinate's share of independent draws, of draws (t, chains, n).
+    """The share of independent draws in the worst coordinate, for draws (t, chains, n).
 
-    By first autocorrelations, (1 − ρ)/(1 + ρ), with ρ the larger one of x and of (x − mean)².
+    It is (1 − ρ)/(1 + ρ), with ρ the larger of the first autocorrelations of x and of (x − mean)².
     """
     worst, centred = np.inf, draws - draws.mean((0, 1))
     for _ in range(2):
@@ -123,10 +123,10 @@ def score(draws: np.ndarray) -> float:
 
 
 def effective_share(draws: np.ndarray) -> float:
-    """The smallest share of independent draws, of draws (t, chains, n), of coordinates and of their squares.
+    """The smallest share of independent draws over all coordinates and their squares, for draws (t, chains, n).
 
-    By the initial positive sequence of autocorrelations about the mean of all chains (Geyer 1992), so that chains that
-    differ count as slow.
+    It uses the initial monotone sequence of autocorrelations about the mean of all chains (Geyer 1992), so that chains
+    that differ from each other count as slow.
     """
     t, worst = len(draws), 1.0
     centred = draws - draws.mean((0, 1))
@@ -142,32 +142,32 @@ def effective_share(draws: np.ndarray) -> float:
 
 
 def median_rate(stats: Mapping[str, np.ndarray]) -> float:
-    """What the median chain accepts, by statistics (t, chains)."""
+    """The acceptance rate of the median chain, from statistics (t, chains)."""
     return float(np.median(stats["acceptance_rate"].mean(0)))
 
 
 def slow_chains(stats: Mapping[str, np.ndarray], usual: float | None = None) -> np.ndarray:
-    """Which chains accept less than half of what is usual, by statistics (t, chains): of what the median chain does."""
+    """Mask of chains that accept at less than half the `usual` rate (the median chain's), by statistics (t, chains)."""
     return stats["acceptance_rate"].mean(0) < 0.5 * (median_rate(stats) if usual is None else usual)
 
 
 def longest_stays(draws: np.ndarray, stats: Mapping[str, np.ndarray]) -> np.ndarray:
-    """For how many iterations in a row each chain stands still, at the most, of draws (t, chains, n)."""
+    """The largest number of iterations in a row in which a chain stands still, (chains,), for draws (t, chains, n)."""
     moved = stats["accepted"][1:] if "accepted" in stats else np.any(draws[1:] != draws[:-1], -1)
     rows = np.arange(1, len(draws))[:, None]
     return np.max(rows - np.maximum.accumulate(np.where(moved, rows, 0)), 0, initial=0)
 
 
 def longest_by_chance(rates: np.ndarray, t: int) -> float:
-    """The longest stay in t iterations, but for one trial in a thousand, at half of what the median chain accepts."""
+    """The stay in t iterations that one trial in a thousand exceeds, if chains accept at half the median rate."""
     return np.log(len(rates) * t / RARELY) / -np.log1p(-0.5 * np.clip(np.median(rates), 1e-3, 1))
 
 
 def stretched(trial: Trial, kept: np.ndarray) -> float:
-    """By how much, as a logarithm, draws are wider or narrower than the Gaussian in some direction.
+    """The largest log factor by which draws are wider or narrower than the Gaussian in some direction.
 
-    Of the chains that are `kept`, of shape (chains,). What chance alone may do to as many draws as they are worth is
-    left off; 0 where that is more than half of a width.
+    It is computed from the chains in the mask `kept`, (chains,). The factor that chance explains at this number of
+    effective draws is subtracted; the result is 0 where it is at least half of a width.
     """
     n, dense = trial.draws.shape[-1], trial.coordinates.dense
     share = trial.score if kept.all() else score(trial.draws[:, kept])
@@ -182,10 +182,10 @@ def stretched(trial: Trial, kept: np.ndarray) -> float:
 
 
 def correlated(draws: np.ndarray) -> float:
-    """How many times as many steps a trajectory takes with standard deviations alone as with the covariance of draws.
+    """Factor of a trajectory's number of steps with standard deviations alone, compared with the covariance of draws.
 
-    That of a normal: the root of the condition number of the correlations of draws (t, chains, n), without bound where
-    they are too few to tell.
+    It is the factor for a normal: the square root of the condition number of the correlations of draws (t, chains, n).
+    It is practically unbounded if there are too few draws for an estimate.
     """
     with np.errstate(invalid="ignore", divide="ignore"):
         correlations = np.nan_to_num(np.atleast_2d(np.corrcoef(draws.reshape(-1, draws.shape[-1]).T)), nan=1.0)
@@ -194,10 +194,11 @@ def correlated(draws: np.ndarray) -> float:
 
 
 def best_independence(trial: Trial) -> tuple[State, dict[str, Any]]:
-    """What `fit_independence` returns with the coordinates, or with their standard deviations where they serve.
+    """The result of `fit_independence` with the coordinates, or with their standard deviations if these suffice.
 
-    They serve, at linear cost, where they give `NEARLY` the efficiency and coordinates are many; `diagonal` says so.
-    That is not computed where the divergence of the two Gaussians leaves no doubt.
+    Standard deviations have linear cost. They suffice if there are many coordinates and they give `NEARLY` the
+    efficiency; `diagonal` is then true. Only one of the two is fitted if the divergence of the two Gaussians decides
+    it.
     """
     here, flat, lp, widths = trial.coordinates, trial.flat, trial.stats["lp"].ravel(), trial.coordinates.deviations()
     few = len(widths) <= FEW_COORDINATES and here.dense
@@ -211,16 +212,16 @@ def best_independence(trial: Trial) -> tuple[State, dict[str, Any]]:
 
 
 def fit_independence(z: np.ndarray, lp: np.ndarray, draws: np.ndarray) -> tuple[State, dict[str, Any]]:
-    """The best `tails.ScaleMixture`, with tails or without, and what its importance weights say of it.
+    """The best `tails.ScaleMixture`, with tails or without, and diagnostics of its importance weights.
 
-    It is returned as `weights`, of shape (K,), and `tails`, of shape (4, n). Few draws tell little of how long tails
-    are, and weights are unbounded where those of q are too short. So tails `LONGER_TAILS` times as long as those that
-    were fitted are taken where they serve as well. A tail of the weights w = π/q under q with the index k has the index
-    k/(1 − k) under π, where the draws are from.
+    It is returned as `weights`, of shape (K,), and `tails`, of shape (4, n). Few draws carry little information on the
+    length of tails, and importance weights are unbounded if the tails of q are too short. So tails `LONGER_TAILS` times
+    as long as fitted are used if their efficiency is `NEARLY` the best. If the weights w = π/q have tail index k under
+    q, they have index k/(1 − k) under π, which the draws come from; `pareto_k` is the index under q.
 
     Args:
-        z: the coordinates of draws, of shape (draws, n).
-        lp: log π of them, of shape (draws,).
+        z: coordinates of the draws, of shape (draws, n).
+        lp: log π of the draws, of shape (draws,).
         draws: of shape (draws, n).
     """
     n, fit, found = z.shape[1], fitted_tails(z), []

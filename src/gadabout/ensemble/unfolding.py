@@ -1,13 +1,15 @@
 r"""Learned non-centring: which coordinates are scaled by which others, and how, from curvature and draws.
 
-Where log π has the curvature $H_{jj}\propto e^{-2K_{ja}x_a}$ along $x_j$, its third derivative says so at any point:
-$\partial_a\log H_{jj} = -2K_{ja}$ (`curvature`). Pairs in which it is large and agrees over some draws are the scales
-of a layer (`coordinates.Noncentring`). Where there are none, as where children have Laplace's law, whose log density
-has no curvature, the size of gradients tells: log g² has the slope −2K. Candidates for a layer are the one that people
-write, also with what data add (`pooling`), and regressions: a child's location is fitted to draws by weighted least
-squares, and K to the log variances of residuals r and gradients g, which have the slopes +2K and −2K (gamma
-regressions, by Fisher scoring: half the difference of both is the geometric mean of `gaussian`, carried to scales).
-They are judged by the Fisher divergence of the best Gaussian on draws that it was not fitted to.
+If log π has the curvature $H_{jj}\propto e^{-2K_{ja}x_a}$ along $x_j$, its third derivative shows this at any point:
+$\partial_a\log H_{jj} = -2K_{ja}$ (`curvature`). Pairs for which this slope is large and consistent over some draws are
+the scales of a layer (`coordinates.Noncentring`). If there are none, as for children with Laplace's law, whose log
+density has no curvature, the size of gradients is used: log g² has the slope −2K.
+
+Candidates for a layer are the form of hierarchical models, also with the part of data (`pooling`), and regressions. A
+regression fits a child's location to draws by weighted least squares, and K to the log variances of residuals r and
+gradients g, which have the slopes +2K and −2K (gamma regressions, by Fisher scoring: half the difference of both is the
+geometric mean of `gaussian`, applied to scales). Candidates are compared by the Fisher divergence of the best Gaussian
+on draws that it was not fitted to.
 """
 
 from collections.abc import Sequence
@@ -25,41 +27,42 @@ if TYPE_CHECKING:
     from gadabout.density.base import AbstractDensity
 
 MOST_COORDINATES = 600
-"""beyond which no layers are looked for"""
+"""coordinates above which no layers are searched for"""
 POINTS, GRADIENTS = 32, 20_000
-"""draws at which curvature is measured, and gradients that this may take, if 6 draws need no more"""
+"""`POINTS`: draws at which curvature is measured. `GRADIENTS`: maximum of their gradients, unless 6 draws need more."""
 NOTICEABLE, TOGETHER, SURE = 0.06, 0.25, 4.0
-"""by how much a standard deviation of an ancestor changes a log scale at least, all of them together (the root of the
-sum of squares), and standard errors that it is away from 0"""
+"""`NOTICEABLE`: smallest change of a log scale per standard deviation of an ancestor. `TOGETHER`: smallest root of the
+sum of their squares. `SURE`: smallest distance of a change from 0, in standard errors."""
 MOSTLY, CORRELATED = 0.5, 16
-"""the share of draws at which a child has a positive curvature, where that is to tell its scale; else gradients do, of
-which so many draws count for one, since chains are correlated"""
+"""`MOSTLY`: share of draws with positive curvature along a coordinate below which gradients are tried as well as
+curvature. `CORRELATED`: draws that count as one in their regressions, since chains are correlated."""
 MOST_LAYERS = 3
 NEGLIGIBLE = 1e-3
-"""a Fisher divergence, as chance makes them: what is less is no gain"""
+"""Fisher divergence that arises by chance: lower values are no gain"""
 SMALL = 0.02
-"""a Fisher divergence with which a Gaussian does well enough"""
+"""Fisher divergence below which a Gaussian fits well enough"""
 GAIN, GAINED = 0.7, 0.98
-"""the share of the Fisher divergence that a layer may leave, and that which is a gain over another layer"""
+"""`GAIN`: share of the Fisher divergence that a layer may leave. `GAINED`: share of another layer's that is a gain."""
 MOST_ANCESTORS, FEW, FOLLOWED = 60, 40, 0.01
-"""of a location at most; all others where they are no more than so few; else those with this squared correlation"""
+"""`MOST_ANCESTORS`: maximum number of ancestors of a location. All other coordinates count if there are at most `FEW`;
+else those with a squared correlation above `FOLLOWED`."""
 ROUNDS = 8
-"""of the regressions"""
+"""rounds of the regressions"""
 PLAIN = 0.6
-"""what the divergence of a layer as people write it counts for"""
+"""factor of the Fisher divergence of layers in the form of hierarchical models when candidates are compared"""
 LARGEST_GRADIENT = 1e100
-"""whose square is a number"""
+"""largest gradient, whose square is still finite"""
 LARGEST = 4.0
-"""of a log scale for a standard deviation of an ancestor"""
+"""largest change of a log scale per standard deviation of an ancestor"""
 TRIES = 4
-"""sets of children that are moved to the ancestors, one after another, without a gain"""
+"""sets of children that are moved to the ancestors, one after another, without a gain, before the search ends"""
 
 
 @np.errstate(all="ignore")
 def layers_for(
     density: "AbstractDensity", sample: Sample, dense: bool, rng: np.random.Generator
 ) -> tuple[tuple[Noncentring, ...], float]:
-    """Layers for draws of x, and the Fisher divergence with them."""
+    """Layers for draws of x, and the Fisher divergence with these layers."""
     layers, (N, n) = (), sample.y.shape
     divergence = fisher_divergence(sample, dense)
     while len(layers) < MOST_LAYERS and 3 <= n <= MOST_COORDINATES:
@@ -75,7 +78,7 @@ def layers_for(
 def plain_layers(
     density: "AbstractDensity", sample: Sample, layers: Sequence[Noncentring], dense: bool, rng: np.random.Generator
 ) -> tuple[Noncentring, ...]:
-    """Layers as people write them (`as_written`), where that can be; draws are of x."""
+    """Layers in the form of hierarchical models (`as_written`), where that is possible; draws are of x."""
     plain: tuple[Noncentring, ...] = ()
     for layer in layers:
         points = sample.y[rng.permutation(len(sample.y))[: points_at(sample.y.shape[1])]]
@@ -87,14 +90,15 @@ def plain_layers(
 
 
 def points_at(n: int) -> int:
-    """Draws at which curvature is measured."""
+    """Number of draws at which curvature is measured in n coordinates."""
     return max(6, min(POINTS, GRADIENTS // (2 * n)))
 
 
 def fisher_divergence(sample: Sample, dense: bool) -> float:
-    r"""That of the best Gaussian, $\mathbb E\|L^\top\nabla\log\pi + z\|^2/n$: fitted to one half, judged on the other.
+    r"""$\mathbb E\|L^\top\nabla\log\pi + z\|^2/n$ of the best Gaussian, fitted to one half, evaluated on the other.
 
-    Of the squares s, $\log(1 + s)$ is averaged, which a few draws far out do not decide, and both ways round.
+    The mean is of $\log(1 + s)$ for the squares s, so that a few distant draws do not dominate. Both ways of using the
+    halves are averaged.
     """
     return float(np.mean([_divergence(sample, slice(i, None, 2), slice(1 - i, None, 2), dense) for i in (0, 1)]))
 
@@ -105,13 +109,13 @@ def _divergence(sample: Sample, fitted: slice, judged: slice, dense: bool) -> fl
 
 
 def divergence_in(coordinates: Coordinates, sample: Sample) -> float:
-    """The Fisher divergence of the Gaussian of coordinates, as above, on draws of x that it was not fitted to."""
+    """The Fisher divergence, as above, of the Gaussian of coordinates on draws of x that it was not fitted to."""
     z, grad = coordinates.z(sample.y), coordinates.through_factor(sample.below(coordinates.layers).grad)
     return float(np.mean(np.log1p(np.sum((z + grad) ** 2, 1) / z.shape[1])))
 
 
 def gaussian_of(sample: Sample, dense: bool, layers: tuple[Noncentring, ...] = ()) -> Coordinates:
-    """The Gaussian of draws and gradients, in the coordinates of layers."""
+    """The Gaussian fitted to draws and gradients that are in the coordinates of `layers`."""
     y, grad = sample.y, np.clip(sample.grad, -LARGEST_GRADIENT, LARGEST_GRADIENT)
     N, tiny = len(y), np.finfo(float).tiny ** 0.5
     d, e = y - y.mean(0), grad - grad.mean(0)
@@ -126,7 +130,7 @@ def gaussian_of(sample: Sample, dense: bool, layers: tuple[Noncentring, ...] = (
 
 
 def scaled_pairs(curvature: Curvature, deviations: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """K (child, ancestor) for a standard deviation of the ancestor, and how sure it is, in standard errors; (n, n)."""
+    """K (child, ancestor) per standard deviation of the ancestor, and |K| in standard errors; both (n, n)."""
     per_deviation = np.clip(curvature.slopes * deviations, -LARGEST, LARGEST)
     known = np.isfinite(per_deviation)
     count = np.maximum(known.sum(0), 1)
@@ -139,7 +143,7 @@ def scaled_pairs(curvature: Curvature, deviations: np.ndarray) -> tuple[np.ndarr
 
 
 def scaled_gradients(sample: Sample) -> tuple[np.ndarray, np.ndarray]:
-    """What `scaled_pairs` returns, by regressions of log g² on each ancestor, of slope −2K."""
+    """K and |K| in standard errors, as `scaled_pairs`, by regressions of log g² on each ancestor, with slope −2K."""
     N = len(sample.y)
     h = (sample.y - sample.y.mean(0)) / (sample.y.std(0) + np.finfo(float).tiny)
     size = np.log(sample.grad**2 + np.finfo(float).tiny)
@@ -151,9 +155,9 @@ def scaled_gradients(sample: Sample) -> tuple[np.ndarray, np.ndarray]:
 
 
 def pick(K: np.ndarray, sure: np.ndarray, parents: bool = False) -> np.ndarray:
-    """Which pairs (child, ancestor) make a layer: ancestors in the order of what they scale, none of them a child.
+    """Mask of the pairs (child, ancestor) of a layer: ancestors in the order of total effect, none of them a child.
 
-    With `parents` no coordinate is a child that scales another about as much as it is scaled.
+    With `parents`, a coordinate that scales another about as much as it is scaled is not a child.
     """
     weight = np.where((np.abs(K) > NOTICEABLE) & (sure > SURE), K**2, 0)
     weight *= weight.sum(0) > TOGETHER**2
@@ -174,7 +178,7 @@ def pick(K: np.ndarray, sure: np.ndarray, parents: bool = False) -> np.ndarray:
 def _best_layer(
     density: Density, sample: Sample, points: np.ndarray, dense: bool, before: float
 ) -> tuple[Noncentring, float] | None:
-    """The layer of least Fisher divergence, and that; None where none gains enough."""
+    """The layer with the smallest Fisher divergence, and this divergence; None if no layer gains enough."""
     curvature = curvature_at(density, points, _given_others(sample, dense))
     sources = [scaled_pairs(curvature, sample.y.std(0))]
     curved = np.diagonal(curvature.hessian, axis1=1, axis2=2) > 0
@@ -196,7 +200,7 @@ def _best_layer(
 def candidates(
     density: Density, sample: Sample, pairs: np.ndarray, K: np.ndarray, curvature: Curvature
 ) -> list[tuple[Noncentring, float]]:
-    """Layers of these pairs, and what the divergence of each counts for: the simplest first."""
+    """Layers for these pairs, the simplest first, each with the weight of its Fisher divergence."""
     layers = fitted(sample, pairs, K, curvature)
     deep = deep_in_the_neck(density, layers[0], curvature)
     if deep is None:
@@ -209,7 +213,7 @@ def candidates(
 
 
 def _simplest(layers: list[tuple[Noncentring, float]], sample: Sample, dense: bool) -> tuple[Noncentring, float]:
-    """The first of the layers with which none of the others is a gain, and its Fisher divergence as it counts."""
+    """The first of the layers over which no other is a gain, and its weighted Fisher divergence."""
     best, least, divergence = layers[-1][0], np.inf, np.inf
     for layer, weight in layers:
         found = weight * fisher_divergence(sample.under(layer), dense)
@@ -219,17 +223,17 @@ def _simplest(layers: list[tuple[Noncentring, float]], sample: Sample, dense: bo
 
 
 def _given_others(sample: Sample, dense: bool) -> np.ndarray:
-    """The standard deviation of each coordinate given all others, (n,), by the Gaussian of draws."""
+    """The standard deviation of each coordinate given all others, (n,), from the Gaussian of draws."""
     n = sample.y.shape[1]
     centred = Coordinates(np.zeros(n), gaussian_of(sample, dense).factor)
     return 1 / np.linalg.norm(centred.z(np.eye(n)), axis=1)
 
 
 def without_central(pairs: np.ndarray, curvature: Curvature) -> np.ndarray:
-    """Pairs without those children whose place the other children tell best: parents of their location, it may be.
+    """Pairs without those children that the other children determine best: these may be parents of their location.
 
-    Given the children, a parent's scale follows theirs; given none, it does not. By $(H_{CC}^{-1})_{jj} H_{jj}$, the
-    children above the widest gap of its logarithms.
+    Given its children, a parent's scale follows theirs; without them it does not. The children above the widest gap in
+    the logarithms of $(H_{CC}^{-1})_{jj} H_{jj}$ are left out.
     """
     C, left = np.flatnonzero(pairs.any(1)), pairs.copy()
     if len(C) < 2:
@@ -248,13 +252,13 @@ def without_central(pairs: np.ndarray, curvature: Curvature) -> np.ndarray:
 
 
 def fitted(sample: Sample, pairs: np.ndarray, K: np.ndarray, curvature: Curvature) -> list[Noncentring]:
-    """Layers of these pairs: with a location that follows all other coordinates, those that scale nothing, or none.
+    """Layers for these pairs: with a location that depends on all ancestors, on those that scale nothing, or on none.
 
     Args:
         sample: draws.
-        pairs: child and ancestor, (n, n).
-        K: where the regressions begin, for a standard deviation of the ancestor, (n, n).
-        curvature: which others are near enough to matter.
+        pairs: mask of pairs (child, ancestor), (n, n).
+        K: initial K of the regressions, per standard deviation of the ancestor, (n, n).
+        curvature: selects further ancestors, on which children depend.
     """
     C, scales = np.flatnonzero(pairs.any(1)), np.flatnonzero(pairs.any(0))
     A = _ancestors(C, scales, curvature)
@@ -270,7 +274,7 @@ def fitted(sample: Sample, pairs: np.ndarray, K: np.ndarray, curvature: Curvatur
 
 
 def _ancestors(C: np.ndarray, scales: np.ndarray, curvature: Curvature) -> np.ndarray:
-    """The coordinates that scale, and of all others that are no child those that children follow most."""
+    """The coordinates that scale, and those of the others that children depend on most, without the children."""
     H = np.nanmedian(np.abs(curvature.hessian), 0)
     others = np.setdiff1d(np.arange(len(H)), C)
     followed = (H[np.ix_(others, C)] ** 2 / np.outer(np.diagonal(H)[others], np.diagonal(H)[C])).max(1)
@@ -287,9 +291,9 @@ def _regressed(
         sample: draws.
         C: the children, (q,).
         S: draws of the ancestors that scale, (N, p).
-        F: draws of those that the location follows, (N, f).
-        mask: which pairs have a K, (q, p).
-        K: where to begin, (q, p).
+        F: draws of the ancestors that the location depends on, (N, f).
+        mask: mask of the pairs with a K, (q, p).
+        K: initial K, (q, p).
     """
     y, g, N = sample.y[:, C], sample.grad[:, C], len(S)
     D, k = np.column_stack([np.ones(N), F]), np.where(mask, K, 0.0)

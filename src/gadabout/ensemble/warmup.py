@@ -1,10 +1,10 @@
 r"""Warm-up: short windows of split HMC, after each of which the Gaussian is fitted to all chains' draws and gradients.
 
 Covariance and mean are fitted in the coordinates $z = L^{-1}(x - m)$ of the last fit, in which widths that differ by
-orders of magnitude, and correlations near 1, lose no digits. Fits agree where no direction's width changes by more than
-a factor of 1.4 from one to the next, or, as an exponent, √(n/draws) where that is more, but no more than 2. As soon as
-those that agree one after the other have twenty more draws together than there are coordinates, one window more follows
-for the step size alone, and warm-up ends. A fit that agrees changes the Gaussian by its share of those draws.
+orders of magnitude, and correlations near 1, lose no digits. Successive fits agree if no direction's width changes by
+more than a factor of 1.4, or of exp(√(n/draws)) if that is more, but at most 2. When successive fits that agree have,
+together, twenty draws more than there are coordinates, one further window adapts the step size alone, and warm-up ends.
+A fit that agrees changes the Gaussian by its share of those draws.
 """
 
 from dataclasses import dataclass
@@ -20,26 +20,26 @@ from gadabout.ensemble.move import Draws, State
 from gadabout.ensemble.split_hmc import SplitHMC
 
 AGREEMENT = 0.35
-"""the largest change of a direction's width, in logarithms, between fits that agree"""
+"""largest log change of a direction's width between fits that agree"""
 FEWEST_WINDOWS = 3
-"""after which fits may agree"""
+"""windows after which agreement of fits may end warm-up"""
 FEWEST_DRAWS = 20
-"""more than coordinates, of fits that agreed one after the other, before warm-up may end"""
+"""draws, beyond the number of coordinates, that successive fits that agree must have before warm-up may end"""
 STEP_WINDOW = 12
 """iterations of a window for the step size alone"""
 PRIOR_DRAWS = 5.0
-"""weight of the last Gaussian, in draws, in a fit"""
+"""weight of the last Gaussian in a fit, in draws"""
 STEP_SIZE, LONGEST_STEP = 0.3, 1.5
-"""the first step, and the longest, in radians: just below the quarter turn that is a whole trajectory"""
+"""`STEP_SIZE`: first step, in radians. `LONGEST_STEP`: longest, just below the quarter turn of a whole trajectory."""
 REGULARISATION, OFFSET, DECAY = 0.05, 10.0, 0.75
 """γ, t₀ and κ of dual averaging (Hoffman & Gelman 2014, section 3.2)"""
 
 
 @cache
 def quick_windows(length: int, last: int = 50) -> tuple[int, ...]:
-    """Windows of 8, 8, 12, 16, 24, 32, 64, 128, … iterations, and at the end one for the step size alone.
+    """Lengths of windows: 8, 8, 12, 16, 24, 32, 64, 128, … iterations, and the last one for the step size alone.
 
-    Windows after one of more than 12 are parted after 12 iterations, where warm-up may end.
+    Windows after one of more than 12 iterations are divided after 12 iterations, where warm-up may end.
     """
     if length < 20:
         return (length,)
@@ -54,7 +54,7 @@ def quick_windows(length: int, last: int = 50) -> tuple[int, ...]:
 
 
 class DualAveraging:
-    r"""The step size ε steered to a mean acceptance probability (Hoffman & Gelman 2014, equation 6 and algorithm 5).
+    r"""Dual averaging: adapts ε to a target acceptance probability (Hoffman & Gelman 2014, equation 6 and algorithm 5).
 
     $$\bar H_t = \Bigl(1 - \frac1{t + t_0}\Bigr)\bar H_{t-1} + \frac{\delta - \alpha_t}{t + t_0},\quad
     \log\varepsilon_t = \mu - \frac{\sqrt t}{\gamma}\bar H_t,\quad
@@ -66,12 +66,12 @@ class DualAveraging:
         self.target_acceptance, self.log_largest = target_acceptance, np.log(largest)
 
     def init(self, step_size: float, longer: float = 10.0) -> np.ndarray:
-        """The memory before the first update, with steps that are tried so many times `longer` at first, which is m."""
+        """The memory before the first update; the first trial steps are m = `longer` times as long as `step_size`."""
         log_start = np.log(step_size)
         return np.array([step_size, min(np.log(longer) + log_start, self.log_largest), 0.0, log_start, 0.0])
 
     def update(self, memory: np.ndarray, acceptance: float, share: float = 1.0) -> np.ndarray:
-        """The memory after an iteration in which chains, or this share of them, accepted so on average."""
+        """The memory after an iteration with this mean acceptance probability, over this share of the chains."""
         _, shrinkage_point, mean_error, log_average, t = memory
         t += share
         eta, weight = share / (t + OFFSET), share * t**-DECAY
@@ -90,13 +90,13 @@ class Warmup:
     """Split HMC of all chains while the Gaussian and the step size are learned.
 
     Its state holds the coordinates, the memory of the step size, the sums of the window (in z), the chains, and counts:
-    windows, draws of the last fit, draws of fits that agreed, whether they are enough, whether a window has passed
-    since, iterations done.
+    windows, draws of the last fit, draws of successive fits that agree, whether these are enough, whether a window has
+    passed since, iterations done.
 
     Args:
         density: log π.
-        length: iterations at most.
-        target_acceptance: of whole trajectories.
+        length: maximum number of iterations.
+        target_acceptance: target acceptance probability of whole trajectories.
     """
 
     density: AbstractDensity
@@ -105,29 +105,29 @@ class Warmup:
 
     @property
     def rule(self) -> DualAveraging:
-        """What learns the step size."""
+        """The adaptation of the step size."""
         return DualAveraging(self.target_acceptance, LONGEST_STEP)
 
     @property
     def ends(self) -> tuple[int, ...]:
-        """After how many iterations windows end."""
+        """The numbers of iterations after which windows end."""
         return tuple(accumulate(quick_windows(self.length)))
 
     def init(
         self, x: np.ndarray, coordinates: Coordinates, rng: np.random.Generator, step_size: float = STEP_SIZE
     ) -> State:
-        """The state of chains that stand at x, (chains, n)."""
+        """The state of chains at positions x, (chains, n)."""
         begun = coordinates.arrays() | {"rule": self.rule.init(step_size)}
         begun |= {"counts": np.zeros(6, int)} | self._no_sums(coordinates)
         chains = SplitHMC(self.density, coordinates, step_size).init(x, rng)
         return begun | {f"chains.{name}": values for name, values in chains.items()}
 
     def move(self, state: State) -> SplitHMC:
-        """Split HMC with what is learned so far."""
+        """Split HMC with the coordinates and step size learned so far."""
         return SplitHMC(self.density, Coordinates.of(state), float(state["rule"][0]))
 
     def settled(self, state: State) -> bool:
-        """Whether fits agree, and the step size is learned."""
+        """Whether fits agree, and the step size was adapted after that."""
         return bool(state["counts"][4])
 
     def over(self, state: State) -> bool:
@@ -135,7 +135,7 @@ class Warmup:
         return self.settled(state) or int(state["counts"][5]) >= self.length
 
     def advance(self, state: State, rng: np.random.Generator, iterations: int) -> tuple[State, Draws]:
-        """The state after so many iterations, fewer where warm-up is over, and their draws."""
+        """The state after `iterations` iterations, fewer if warm-up is over, and their draws."""
         rows = []
         for _ in range(iterations):
             if self.over(state):
@@ -164,12 +164,12 @@ class Warmup:
         return (self._end_window(state, rng) if counts[5] in self.ends else state), drawn
 
     def _end_window(self, state: State, rng: np.random.Generator) -> State:
-        """The state with the Gaussian fitted to a window's draws, where they are enough and it is still learned."""
+        """The state at a window's end, with the Gaussian refitted if draws are enough and fits do not agree yet."""
         windows, used, agreed, agrees, _, done = (int(count) for count in state["counts"])
         rows, step_size, n = int(state["rows"]), self.rule.finished(state["rule"]), len(state["mean"])
         state = state | {"rule": np.concatenate([[step_size], state["rule"][1:]])}
         settled = agrees
-        if agrees or rows < used:  # few draws are a part of the next window
+        if agrees or rows < used:  # too few draws are added to the next window
             none = self._no_sums(Coordinates.of(state)) if agrees else {}
             return state | none | {"counts": np.array([windows + agrees, used, agreed, agrees, settled, done])}
         coordinates, stretch = self._fit(state, agreed)
@@ -187,9 +187,9 @@ class Warmup:
         return state | self._no_sums(Coordinates.of(state)) | {"counts": counts}
 
     def _fit(self, state: State, agreed: int) -> tuple[Coordinates, float]:
-        """The coordinates of a window's draws, and the largest change of a direction's width, as a logarithm.
+        """The coordinates fitted to a window's draws, and the largest log change of a direction's width.
 
-        Where they agree with the last ones, those change by as much as this window's share of the draws that agreed.
+        If the fit agrees with the last one, coordinates change only by this window's share of the draws that agree.
         """
         rows, dense, here = int(state["rows"]), state["factor"].ndim == 2, Coordinates.of(state)
         mean_z, mean_g = state["sum_z"] / rows, state["sum_g"] / rows
@@ -214,10 +214,10 @@ class Warmup:
 
 
 def agreement(n: int, draws: int) -> float:
-    """The largest change of a direction's width between fits to so many draws that agree, as a logarithm."""
+    """The largest log change of a direction's width, in n dimensions, between fits to so many draws that agree."""
     return float(np.clip(np.sqrt(n / max(draws, 1)), AGREEMENT, 2 * AGREEMENT))
 
 
 def chains_of(state: State) -> State:
-    """The state of the chains' move within another."""
+    """The state of the chains' move, out of the state of a warm-up."""
     return {name.removeprefix("chains."): values for name, values in state.items() if name.startswith("chains.")}

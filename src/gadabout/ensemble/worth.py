@@ -1,4 +1,4 @@
-"""What a gradient of each move in question is worth, in effective draws, by trials from the same points."""
+"""Effective draws per gradient of the candidate moves, from short trials."""
 
 from dataclasses import replace
 from typing import Any
@@ -12,24 +12,24 @@ from gadabout.ensemble.nuts import Nuts
 from gadabout.ensemble.pilot_runs import PilotRuns
 
 TRIED, TRIED_NUTS = 96, 48
-"""iterations of independence proposals, and of NUTS, an iteration of which takes many gradients"""
+"""iterations of independence proposals, and of NUTS, where an iteration takes many gradients"""
 PIECE, MOST_SPENT = 8, 10_000
-"""iterations of NUTS in which its step size is learned at once, and gradients of a chain after which it is given up"""
+"""`PIECE`: iterations of NUTS between checks of its cost. `MOST_SPENT`: gradients of a chain after which NUTS ends."""
 
 
 def worth_of_moves(
     runs: PilotRuns, begun: Handover, evidence: dict[str, Any], found: State
 ) -> tuple[Handover, dict[str, float]]:
-    """What a gradient of each move is worth, by its name, and where chains stand after the trials.
+    """The handover after the trials, and the effective draws per gradient of each move, by its name.
 
-    By the slowest of the whitened coordinates and of their squares; a value counts as half a gradient. NUTS is tried
-    where no other is worth much, or there is doubt, and counts for less (`choose.waiting`).
+    Effective draws are those of the slowest of the whitened coordinates and of their squares; a value counts as half a
+    gradient. NUTS is tried if no other move is worth much, or there is doubt. It counts for less (`choose.waiting`).
 
     Args:
-        runs: of the pilot run.
-        begun: where chains stand, with what they learned.
-        evidence: of the trial of split HMC, with the `share` of its draws that are independent.
-        found: the parameters of the best independence proposals.
+        runs: the trials of the pilot run.
+        begun: positions of the chains, and the learned parameters.
+        evidence: evidence of the trial of split HMC, with the `share` of its draws that are independent.
+        found: parameters of the best independence proposals.
     """
     split_hmc = evidence["share"] / (choose.TURN + choose.GRADIENT * evidence["gradients"])
     worth = {str(choose.Move.SPLIT_HMC): split_hmc}
@@ -45,10 +45,11 @@ def worth_of_moves(
 
 
 def _of_nuts(runs: PilotRuns, begun: Handover, evidence: dict[str, Any], best: float) -> tuple[Handover, float]:
-    """What a gradient of NUTS is worth, and where chains stand then.
+    """The handover after a trial of NUTS, and its effective draws per gradient.
 
-    Nothing, where an iteration takes so many gradients that it would be worth less than `best` even if its draws were
-    independent, or where learning its step size takes more than `MOST_SPENT` gradients of a chain.
+    The trial ends with 0 draws per gradient and unchanged positions in two cases: if an iteration takes so many
+    gradients that NUTS would be worth less than `best` even with independent draws, or if learning its step size takes
+    more than `MOST_SPENT` gradients of a chain.
     """
     here = begun.coordinates
     if choose.one_of_kind(choose.Move.NUTS, evidence) is choose.Move.NUTS_DIAGONAL:

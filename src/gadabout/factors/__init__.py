@@ -1,4 +1,4 @@
-"""Factors L of a covariance Σ = L Lᵀ: the one way in which proposals hold scales and correlations."""
+"""Factors L of a covariance Σ = L Lᵀ: the only form in which proposals store scales and correlations."""
 
 from gadabout.factors.base import AbstractFactor, LowerOuter, multiplied_out, pooled_sum, safe_norm
 from gadabout.factors.cholesky import Cholesky

@@ -1,4 +1,4 @@
-"""What a factor is: a square matrix L, known by its products."""
+"""Base class of factors: a square matrix L, defined by its products."""
 
 from abc import abstractmethod
 from typing import Any, Self
@@ -12,9 +12,9 @@ from gadabout.checks import shown
 
 
 class AbstractFactor(eqx.Module):
-    """A square matrix L of size n, known by its products; its array leaves are the parameters that are learned.
+    """A square matrix L of size n, defined by its products; its array leaves are the learned parameters.
 
-    Five products make a factor. What follows from them has a default, which a factor overrides where it can do better.
+    Every factor defines the abstract methods. The others follow from these by default; a factor may override them.
     """
 
     @property
@@ -41,31 +41,31 @@ class AbstractFactor(eqx.Module):
     def outer(self, u: Float[Array, " n"], v: Float[Array, " n"]) -> Self:
         """The gradient of uᵀ L v with respect to the parameters, as a factor of the same kind.
 
-        Leaves may be `LowerOuter`, which keeps u and v apart until chains are pooled.
+        Leaves may be `LowerOuter`, which keeps u and v separate until chains are pooled.
         """
         return eqx.filter_grad(lambda factor: u @ factor.mul(v))(self)
 
     def floor(self, lowest: Float[Array, ""], relative: bool = False) -> Self:
-        """The factor with its scales at or above `lowest`, or `lowest` of `units()` where `relative` is set.
+        """The factor with its scales at or above `lowest`, or `lowest` times `units()` if `relative`.
 
-        Itself where scales are no parameters of their own.
+        Returns the factor itself if scales are not separate parameters.
         """
         return self
 
     def units(self) -> Self:
-        """The unit in which each parameter is learned, as a factor of the same kind; a change by one is large.
+        """The unit in which each parameter is learned, as a factor of the same kind; a change by one unit is large.
 
-        Leaves broadcast against the parameters; one that goes with a `LowerOuter` has the shape (n, 1) or none. Units
-        that scale as the coordinates of x do make learning free of units of x. By default 1, as befits logarithms.
+        Leaves broadcast against the parameters; one that multiplies a `LowerOuter` has the shape (n, 1) or (). If units
+        scale with the coordinates of x, learning is independent of the units of x. The default 1 suits logarithms.
         """
         return jax.tree.map(lambda leaf: jnp.ones((), leaf.dtype), eqx.filter(self, eqx.is_inexact_array))
 
     def growth(self) -> Self:
-        """The direction in parameters along which L grows as a whole: by default they themselves, in proportion."""
+        """The direction in parameters along which L grows as a whole; by default the parameters themselves."""
         return self
 
     def scales(self) -> Float[Array, " scales"]:
-        """Numbers that are all above 0 where the factor has an inverse: by default |det L|^(1/n)."""
+        """Numbers that are all above 0 if the factor has an inverse; by default |det L|^(1/n)."""
         return jnp.exp(self.log_det() / self.dim)[None]
 
     def dense(self) -> Float[Array, "n n"]:
@@ -77,18 +77,18 @@ class AbstractFactor(eqx.Module):
         return jnp.sqrt(jnp.sum(self.dense() ** 2, -1))
 
     def covariance_shape(self) -> tuple[int, ...]:
-        """The shape of the covariance that `fitted` wants: (n, n), or (n,) where variances are all it can hold."""
+        """The shape of the covariance that `fitted` takes: (n, n), or (n,) if the factor holds only variances."""
         return self.dim, self.dim
 
     @abstractmethod
     def fitted(self, covariance: Float[Array, "n *n"]) -> Self:
-        """A factor of this kind with L Lᵀ = covariance, as nearly as it can; itself where rounding leaves no root."""
+        """A factor of this kind with L Lᵀ ≈ covariance; the factor itself if rounding leaves no root."""
 
 
 def check_leaf(name: str, value: Any, wanted: str, fewest: int, square: bool = False) -> None:
-    """Raises TypeError or ValueError where a factor's leaf is no array of floating-point numbers of a fitting shape.
+    """Raises TypeError or ValueError unless a factor's leaf is an array of floating-point numbers of the right shape.
 
-    Leading axes are free, for factors that are stacked; of square ones the last may be 1, for units.
+    Leading axes are free, for stacked factors. The last axis of a square leaf may be 1, for units.
     """
     if isinstance(value, LowerOuter):
         return
@@ -101,14 +101,14 @@ def check_leaf(name: str, value: Any, wanted: str, fewest: int, square: bool = F
 
 
 def check_factor(value: Any) -> None:
-    """Raises TypeError for what is no factor."""
+    """Raises TypeError unless the value is a factor."""
     if not isinstance(value, AbstractFactor):
         remedy = "such as gadabout.factors.Diagonal(scale) or Cholesky(matrix)"
         raise TypeError(f"factor must be a factor, {remedy}, got {shown(value)}")
 
 
 def as_unit(size: Array) -> Array:
-    """A size as a unit: never so small that its square underflows."""
+    """A size as a unit, bounded below so that its square does not underflow."""
     return jnp.maximum(size, jnp.sqrt(jnp.finfo(size.dtype).tiny))
 
 
@@ -118,7 +118,7 @@ def row_norms(matrix: Float[Array, "n n"]) -> Float[Array, "n 1"]:
 
 
 def safe_norm(x: Float[Array, "..."]) -> Float[Array, ""]:
-    """The Euclidean norm of all entries, without the overflow of their squares."""
+    """The Euclidean norm of all entries, computed without overflow of their squares."""
     top = jnp.max(jnp.abs(x))
     return top * jnp.sqrt(jnp.sum((x / jnp.where(top > 0, top, 1)) ** 2))
 
@@ -130,18 +130,18 @@ class LowerOuter(eqx.Module):
     v: Float[Array, "*chains n"]
 
     def __mul__(self, unit: Float[Array, "*n 1"]) -> "LowerOuter":
-        """Its rows times their units."""
+        """The product with each row multiplied by its unit."""
         return LowerOuter(self.u * (unit[:, 0] if unit.ndim else unit), self.v)
 
     def clipped(self, largest: Float[Array, ""]) -> "LowerOuter":
-        """u vᵀ times a number of at most 1, so that its norm is at most `largest`; u vᵀ itself may overflow."""
+        """u vᵀ scaled down to a norm of at most `largest`; correct even if u vᵀ itself would overflow."""
         u, v, norms = self.u, self.v, (safe_norm(self.u), safe_norm(self.v))
         beyond = norms[0] * norms[1] > largest
         return LowerOuter(jnp.where(beyond, u / norms[0] * largest, u), jnp.where(beyond, v / norms[1], v))
 
     def sum(self) -> Float[Array, "n n"]:
         """Σ_c u_c v_cᵀ over the leading chain axis, lower triangle: one product, not one matrix per chain."""
-        u, v = jax.lax.optimization_barrier((self.u, self.v))  # or XLA recomputes v's normals in every entry
+        u, v = jax.lax.optimization_barrier((self.u, self.v))  # otherwise XLA redraws v's normals per entry
         return jnp.tril(jnp.einsum("ci,cj->ij", u, v))
 
 

@@ -12,7 +12,7 @@ from gadabout.factors.base import AbstractFactor, LowerOuter, check_leaf, row_no
 class Cholesky(AbstractFactor):
     """L lower triangular, stored as an (n, n) matrix whose upper triangle is zero and stays so.
 
-    The derivatives of its products with respect to `matrix` are lower triangular: only they pay for the mask.
+    The derivatives of its products with respect to `matrix` are masked to the lower triangle; the products are not.
     """
 
     matrix: Float[Array, "n n"]

@@ -1,4 +1,4 @@
-"""Standard deviations without correlations."""
+"""Diagonal factors: standard deviations without correlations."""
 
 from typing import Any, Self
 
@@ -39,7 +39,7 @@ class Diagonal(AbstractFactor):
         return Diagonal(jnp.maximum(self.scale, lowest * self.units().scale if relative else lowest))
 
     def units(self):
-        """Each standard deviation itself: steps are relative, as those of its logarithm."""
+        """Each standard deviation itself: steps are relative, like steps of its logarithm."""
         return Diagonal(as_unit(jnp.abs(self.scale)))
 
     def scales(self):
@@ -55,7 +55,7 @@ class Diagonal(AbstractFactor):
         return Diagonal(jnp.where(covariance > 0, jnp.sqrt(covariance), self.scale))
 
     def mul_outer(self, u: Float[Array, " n"], v: Float[Array, " n"]) -> Self:
-        """L [u vᵀ], of which a diagonal factor holds the diagonal."""
+        """The diagonal of L [u vᵀ], as a diagonal factor."""
         return Diagonal(self.scale * u * v)  # pyright: ignore[reportReturnType]
 
     def times(self, other: Any) -> Self:

@@ -1,4 +1,4 @@
-"""Factors by the name of their kind."""
+"""Construction of factors from the name of their kind."""
 
 from collections.abc import Sequence
 from typing import Any, Literal
@@ -16,14 +16,14 @@ FactorChoice = Literal["auto", "dense", "diagonal"]
 
 
 MANY = 300
-"""coordinates above which correlations are not learned unless they are asked for"""
+"""number of coordinates above which correlations are learned only if the user requests it"""
 
 COLUMNS = 5
-"""of a low-rank factor"""
+"""number of columns of a low-rank factor"""
 
 
 def kind_for(choice: FactorChoice, n: int, known: AbstractFactor | None = None) -> FactorKind:
-    """The kind of factor that is meant for n coordinates: "auto" is "dense" up to 300, and where a known one is."""
+    """The kind of factor for n coordinates; "auto" is "dense" up to 300, or if the known factor is a `Cholesky`."""
     if choice != "auto":
         return choice
     return "dense" if n <= MANY or isinstance(known, Cholesky) else "diagonal"
@@ -43,10 +43,10 @@ def of_kind(kind: FactorKind, factor: AbstractFactor) -> Cholesky | Diagonal:
 
 
 def low_rank(n: int, scale: Any, known: AbstractFactor | None = None) -> LowRank:
-    """L = scale · I of size n, as a `LowRank` factor of five columns; scale · L of the known factor where there is one.
+    """L = scale · I of size n, or scale times a known factor, as a `LowRank` factor of at most five columns.
 
-    U of scale · I is random: V, which is zero, has no gradient where U is zero too. A known factor with correlations is
-    fitted from its dense covariance, once, in O(n³).
+    U of scale · I is random, because V is zero and would have no gradient if U were zero too. A known factor with
+    correlations is fitted from its dense covariance, once, in O(n³).
     """
     columns = min(COLUMNS, n)
     left = jax.random.normal(jax.random.key(0), (n, columns)) / n**0.5
@@ -58,7 +58,7 @@ def low_rank(n: int, scale: Any, known: AbstractFactor | None = None) -> LowRank
 
 
 def marginal(factor: AbstractFactor, indices: Sequence[int]) -> Cholesky | Diagonal:
-    """A factor of the covariance that some coordinates of N(0, L Lᵀ) have, in the order of the indices."""
+    """A factor of the marginal covariance of some coordinates of N(0, L Lᵀ), in the order of the indices."""
     at = jnp.asarray(indices)
     if isinstance(factor, Diagonal):
         return Diagonal(factor.scale[at])

@@ -1,4 +1,4 @@
-"""Scales, and correlations of a few directions."""
+"""Low-rank factors: scales, and correlations along a few directions."""
 
 import jax
 import jax.numpy as jnp
@@ -8,10 +8,10 @@ from gadabout.factors.base import AbstractFactor, as_unit, check_leaf
 
 
 class LowRank(AbstractFactor):
-    r"""$L = \mathrm{diag}(s)\,(I + UV^\top)$, U and V of shape (n, r) with r fixed: all products are linear in n.
+    r"""$L = \mathrm{diag}(s)\,(I + UV^\top)$, U and V of shape (n, r) with r fixed: all products cost O(n).
 
     With orthonormal U and $V = U\,\mathrm{diag}(\sqrt{\lambda_i} - 1)$ it is the factor of a covariance whose
-    correlations have r eigenvalues $\lambda_i$ that are not 1; columns that are not needed are zero. The inverse is
+    correlation matrix has r eigenvalues $\lambda_i$ other than 1; unused columns are zero. The inverse is
     Woodbury's, $(I + UV^\top)^{-1} = I - U(I_r + V^\top U)^{-1}V^\top$, and $|I + UV^\top| = |I_r + V^\top U|$.
     """
 
@@ -50,12 +50,12 @@ class LowRank(AbstractFactor):
         return LowRank(jnp.maximum(self.scale, lowest), self.left, self.right)
 
     def units(self):
-        """Each of the scales itself; U and V have none."""
+        """Each scale itself, and 1 for U and V."""
         one = jnp.ones((), self.scale.dtype)
         return LowRank(as_unit(jnp.abs(self.scale)), one, one)
 
     def growth(self):
-        """The scales alone, in proportion."""
+        """The scales themselves, and zero for U and V."""
         return LowRank(self.scale, jnp.zeros_like(self.left), jnp.zeros_like(self.right))
 
     def scales(self):

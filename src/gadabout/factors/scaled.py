@@ -1,4 +1,4 @@
-"""Another factor and one number."""
+"""Products of a number and another factor."""
 
 import jax.numpy as jnp
 from jaxtyping import Array, Float

@@ -1,4 +1,4 @@
-"""Algorithm 1 that goes on while draws are kept, with steps that have hardly fallen by then."""
+"""A finding on Algorithm 1 if it continues while draws are kept and its steps have hardly decreased by then."""
 
 from typing import Any
 
@@ -8,11 +8,11 @@ from gadabout.adaptations import SpeedMeasure
 from gadabout.findings.records import Finding
 
 LARGEST_STEP = 5e-3
-"""of a proposal's own scale in an iteration, at the first draw; at 0.05 variances are 4 to 5 % too small"""
+"""largest step at the first draw, relative to the proposal's scale; at 0.05 variances are 4 to 5 % too small"""
 
 
 def constant_gain(adaptation: Any, num_warmup: int, num_draws: int) -> list[Finding]:
-    """Steps of an adaptation that `continues`, by its learning rate and its gain while draws were kept; at most one."""
+    """A finding if an adaptation that `continues` takes large steps (rate × gain) as draws are kept; at most one."""
     measure = getattr(adaptation, "adaptation", None)
     if not (adaptation.continues and isinstance(measure, SpeedMeasure) and measure.gain is not None):
         return []

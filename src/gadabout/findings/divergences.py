@@ -1,4 +1,4 @@
-"""Which coordinates have to do with trajectories that diverge or are cut short."""
+"""Findings on the coordinates that are related to trajectories that diverge or are cut short."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -14,19 +14,20 @@ if TYPE_CHECKING:
     import xarray as xr
 
 MOST_EVENTS = 10_000
-"""draws at which trajectories diverged, of which the others are told apart"""
+"""largest number of diverging draws that are compared with all draws"""
 
 SIGNIFICANT = 4.0
-"""standard errors by which the mean of x, or of (x − mean)², among diverging draws differs from that of all"""
+"""standard errors by which the mean of x, or of (x − mean)², of diverging draws must differ from that of all"""
 
 TAIL, MOST_CUT_SHORT = 0.05, 1 / 3
-"""the share of draws that a tail has, on either side of a coordinate, and of its trajectories that may be cut short"""
+"""`TAIL`: share of draws in a tail, on either side of a coordinate. `MOST_CUT_SHORT`: largest share of a tail's
+trajectories that may be cut short."""
 
 
 def with_variables(
     found: Sequence[Finding], posterior: "xr.Dataset", stats: Mapping[str, np.ndarray], names: Sequence[str]
 ) -> list[Finding]:
-    """The findings, of which the one on diverging trajectories names coordinates, the most telling first."""
+    """The findings; the one on diverging trajectories now names coordinates, the most significant first."""
     diverging = stats.get("diverging")
     if diverging is None or not diverging.any():
         return list(found)
@@ -39,9 +40,10 @@ def with_variables(
 
 
 def concerned(posterior: "xr.Dataset", diverging: np.ndarray) -> np.ndarray:
-    """The numbers of those coordinates, the most telling first; `diverging` has the shape (chain, draw).
+    """The indices of coordinates in which diverging draws differ, the most significant first.
 
-    Evenly spaced draws stand for all of them, and no more than `MOST_EVENTS` of those that diverge for these.
+    `diverging` has the shape (chain, draw). Evenly spaced draws represent all draws; at most `MOST_EVENTS` diverging
+    draws represent all that diverge.
     """
     import xarray as xr
 
@@ -62,15 +64,15 @@ def concerned(posterior: "xr.Dataset", diverging: np.ndarray) -> np.ndarray:
 
 
 def above(figures: np.ndarray, limit: float) -> np.ndarray:
-    """The numbers of the figures above a limit, the largest first."""
+    """The indices of the figures above a limit, the largest first."""
     return np.argsort(-figures)[: int(np.sum(figures > limit))]
 
 
 def cut_short(posterior: "xr.Dataset", stats: Mapping[str, np.ndarray], names: Sequence[str]) -> list[Finding]:
-    """Tails of coordinates from which many trajectories end before a step that does not lead back (`ensemble.halving`).
+    """A finding on tails from which many trajectories end before a step that cannot be retraced (`ensemble.halving`).
 
-    Chains enter such a tail seldom and leave it slowly, so that all may hold too little of it: neither R-hat nor ESS
-    knows of what no chain has seen.
+    Chains enter such a tail seldom and leave it slowly, so that all of them may have too few draws there. R-hat and ESS
+    cannot show regions that no chain has visited.
     """
     ended = stats.get("cut_short")
     if ended is None or ended.shape[1] < 2 or not ended.any():

@@ -1,13 +1,13 @@
-"""The verdict on the draws of a run: whether their own figures say that they are to be believed.
+"""Diagnostics of the draws of a run: R-hat and ESS against their limits.
 
-Three figures of each coordinate are computed (`gadabout.diagnostics.judged`) from at most 100,000 draws of each chain,
-evenly spaced, block by block of coordinates, so that they need no more memory than the run.
+The figures of each coordinate are computed (`gadabout.diagnostics.judged`) from at most 100,000 evenly spaced draws of
+each chain, block by block of coordinates, so that they need no more memory than the run.
 
-R-hat is held against max(1.01, 1 + 3 · chains / ESS), with the smaller of the coordinate's bulk and tail ESS: where C
+The limit of R-hat is max(1.01, 1 + 3 · chains / ESS), with the smaller of the coordinate's bulk and tail ESS: if C
 chains agree, R-hat² − 1 is about χ²/(2C − 1) · 2C/ESS with 2C − 1 degrees of freedom. Chains that lie apart have a
-small ESS for that very reason. So R-hat is told, too, above the same with 6 in place of 3 and the ESS that chains have
-by themselves, and above 1.1 in any case. ESS is held against 100 a chain (Vehtari et al. 2021, section 4), and against
-400 where there are more than four.
+small ESS for that very reason. R-hat is therefore also reported above the same limit with 6 in place of 3 and the ESS
+within chains, and above 1.1 in any case. The limit of ESS is 100 for each chain (Vehtari et al. 2021, section 4), and
+400 if there are more than four.
 """
 
 from collections.abc import Sequence
@@ -25,20 +25,20 @@ if TYPE_CHECKING:
 ESS_PER_CHAIN, ESS_ENOUGH = 100, 400
 RHAT_LEAST, RHAT_MOST = 1.01, 1.1
 MOST_COMPARED = 32
-"""chains, above which none is looked for that stands apart"""
+"""largest number of chains among which those that stand apart are searched for"""
 
 TOLD = 3
-"""coordinates that a message names with their figures"""
+"""largest number of coordinates that a message names with their figures"""
 
 KINDS = ("ess_bulk", "ess_tail", "rhat", "ess_within")
 
 
 class Verdict(NamedTuple):
-    """Names of all coordinates and their figures, each of shape (n,), from every `spacing`-th draw.
+    """The names of all coordinates and their figures, each of shape (n,), from every `spacing`-th draw.
 
-    ESS is 1 for a coordinate that never moves in any chain, R-hat then NaN; R-hat of a single chain is that of its
-    halves. `ess_within` is the ESS of chains by themselves, however far they lie apart. All are NaN for fewer than 4
-    draws, and where one is not finite.
+    For a coordinate that never moves in any chain ESS is 1, R-hat NaN. R-hat of a single chain is that of its halves.
+    `ess_within` is the ESS of chains by themselves, however far apart they lie. All figures are NaN for fewer than 4
+    draws, and if a draw is not finite.
     """
 
     names: list[str]
@@ -50,12 +50,12 @@ class Verdict(NamedTuple):
 
     @property
     def ess(self) -> np.ndarray:
-        """The smaller of bulk and tail ESS, NaN where a coordinate never moves or cannot be judged."""
+        """The smaller of bulk and tail ESS; NaN if a coordinate never moves or cannot be judged."""
         return np.where(np.isnan(self.rhat), np.nan, np.minimum(self.ess_bulk, self.ess_tail))
 
 
 def judge(posterior: "xr.Dataset") -> Verdict:
-    """The figures of all variables of dimensions (chain, draw, ...), numbers of any kind."""
+    """The figures of all variables, which have dimensions (chain, draw, ...) and numbers of any kind."""
     chains, draws = posterior.sizes["chain"], posterior.sizes["draw"]
     spacing = spacing_of(chains, draws)
     parts = [judged(draws_of(values, spacing)) for values in posterior.data_vars.values()]
@@ -64,7 +64,7 @@ def judge(posterior: "xr.Dataset") -> Verdict:
 
 
 def draws_of(variable: "xr.DataArray", spacing: int = 1) -> np.ndarray:
-    """Every `spacing`-th draw of a variable as (chain, draw, coordinate)."""
+    """Every `spacing`-th draw of a variable, shape (chain, draw, coordinate)."""
     values = variable[:, ::spacing].values
     return values.reshape(*values.shape[:2], int(np.prod(values.shape[2:])))
 
@@ -79,7 +79,7 @@ def names_of(posterior: "xr.Dataset") -> list[str]:
 
 
 def as_tree(verdict: Verdict, posterior: "xr.Dataset") -> "xr.DataTree":
-    """The figures as groups by KINDS, each with the variables and dimensions of the draws."""
+    """The figures as groups named by `KINDS`, each with the variables and dimensions of the draws."""
     import xarray as xr
 
     one = posterior.isel(chain=0, draw=0, drop=True)
@@ -96,7 +96,7 @@ def as_tree(verdict: Verdict, posterior: "xr.Dataset") -> "xr.DataTree":
 
 
 def found_in_draws(posterior: "xr.Dataset", verdict: Verdict) -> list[Finding]:
-    """What the figures say against the draws, of which there is at least one."""
+    """The findings from R-hat and ESS of the draws, of which there is at least one."""
     chains, draws = posterior.sizes["chain"], posterior.sizes["draw"]
     apart = disagreement(posterior, verdict)
     few = [] if apart and draws < ESS_PER_CHAIN else too_few(verdict, chains, draws, bool(apart))
@@ -104,7 +104,7 @@ def found_in_draws(posterior: "xr.Dataset", verdict: Verdict) -> list[Finding]:
 
 
 def disagreement(posterior: "xr.Dataset", verdict: Verdict) -> list[Finding]:
-    """R-hat beyond its limit, and which chains stand apart; at most one finding."""
+    """A finding if R-hat is above its limit, with the chains that stand apart; at most one."""
     chains = posterior.sizes["chain"]
     limit = rhat_limit(verdict.ess, verdict.ess_within, chains)
     worst = _worst(-verdict.rhat, verdict.rhat > limit)
@@ -122,18 +122,18 @@ def disagreement(posterior: "xr.Dataset", verdict: Verdict) -> list[Finding]:
 
 
 def rhat_limit(ess: np.ndarray, within: np.ndarray, chains: int) -> np.ndarray:
-    """R-hat that chance alone explains; a single chain's halves have one degree of freedom, which scatters more."""
+    """The R-hat that chance alone explains; larger for a single chain, whose halves have one degree of freedom."""
     room = 3 * chains if chains > 1 else 15
     return np.clip(np.minimum(1 + room / ess, 1 + 2 * room / within), RHAT_LEAST, RHAT_MOST)
 
 
 def ess_needed(chains: int) -> int:
-    """The smallest ESS, of all chains together, that is not warned of."""
+    """The smallest ESS, of all chains together, that causes no warning."""
     return min(ESS_PER_CHAIN * chains, ESS_ENOUGH)
 
 
 def too_few(verdict: Verdict, chains: int, draws: int, apart: bool = False) -> list[Finding]:
-    """An ESS that is too small for quantiles and R-hat, in other words where chains are short; at most one finding."""
+    """A finding if an ESS is too small for quantiles and R-hat, or "few-draws" if chains are short; at most one."""
     if draws < 4:
         return [Finding("few-draws", f"{draws} draws of each chain cannot be judged", "use more num_draws")]
     needed = ess_needed(chains)
@@ -151,25 +151,25 @@ def too_few(verdict: Verdict, chains: int, draws: int, apart: bool = False) -> l
 
 
 def _worst(figures: np.ndarray, bad: np.ndarray) -> np.ndarray:
-    """Which coordinates are bad, the smallest figure first."""
+    """The indices of the bad coordinates, the smallest figure first."""
     return np.flatnonzero(bad)[np.argsort(figures[bad], kind="stable")]
 
 
 def _told(verdict: Verdict, figures: np.ndarray, worst: np.ndarray, form: str) -> str:
-    """The worst coordinates with their figures, and how many there are."""
+    """The worst coordinates with their figures and the number of the others, in words."""
     told = ", ".join(f"{verdict.names[i]} {figures[i]:{form}}" for i in worst[:TOLD])
     rest = f" and {len(worst) - TOLD:,} more of {len(verdict.names):,} coordinates" if len(worst) > TOLD else ""
     return told + rest + (f" (one draw in {verdict.spacing} was judged)" if verdict.spacing > 1 else "")
 
 
 def _common(verdict: Verdict, worst: np.ndarray, figures: np.ndarray, limits: np.ndarray) -> dict:
-    """The entries of a record on some coordinates."""
+    """The fields of a record on some coordinates: names, worst figure, limit."""
     names = [verdict.names[i] for i in worst[:MOST_NAMED]]
     return {"variables": names, "figure": float(figures[worst[0]]), "limit": float(limits[worst[0]])}
 
 
 def _coordinate(posterior: "xr.Dataset", index: int, spacing: int) -> np.ndarray:
-    """The draws of one coordinate of all, shape (chain, draw)."""
+    """The draws of the coordinate with this index among all, shape (chain, draw)."""
     for variable in posterior.data_vars.values():
         size = int(np.prod(variable.shape[2:]))
         if index < size:
@@ -179,7 +179,7 @@ def _coordinate(posterior: "xr.Dataset", index: int, spacing: int) -> np.ndarray
 
 
 def _apart(draws: np.ndarray) -> Sequence[int]:
-    """The chains, fewer than half, without which the others agree on one coordinate; none if there are no such."""
+    """The chains, fewer than half, without which the others agree on one coordinate; empty if there are none."""
     left = list(range(len(draws)))
     for _ in range((len(draws) - 1) // 2 if len(draws) <= MOST_COMPARED else 0):
         without = [judged(draws[[c for c in left if c != out], :, None]) for out in left]
@@ -192,6 +192,6 @@ def _apart(draws: np.ndarray) -> Sequence[int]:
 
 
 def rounded(number: float) -> int:
-    """The next number above with one digit that is not zero."""
+    """The number rounded up to one significant digit."""
     step = 10 ** int(np.log10(number))
     return int(np.ceil(number / step)) * step

@@ -1,6 +1,6 @@
-r"""Whether momenta reach all energies: E-BFMI, the share of the energy's variance that drawing a momentum anew makes.
+r"""E-BFMI: the share of the energy's variance that new momenta make; if it is small, energies are explored slowly.
 
-$\sum_t (E_t - E_{t-1})^2 / \sum_t (E_t - \bar E)^2$ of each chain (Betancourt 2016).
+It is $\sum_t (E_t - E_{t-1})^2 / \sum_t (E_t - \bar E)^2$ for each chain (Betancourt 2016).
 """
 
 from collections.abc import Mapping
@@ -10,13 +10,13 @@ import numpy as np
 from gadabout.findings.records import Finding
 
 SMALLEST = 0.3
-"""below which energies, and so tails, are explored slowly (as in Stan and ArviZ)"""
+"""E-BFMI below which energies, and therefore tails, are explored slowly (as in Stan and ArviZ)"""
 FEWEST = 100
-"""draws of a chain from which it is computed"""
+"""smallest number of draws of a chain from which E-BFMI is computed"""
 
 
 def slow_energies(stats: Mapping[str, np.ndarray]) -> list[Finding]:
-    """Chains whose E-BFMI is small, by statistics (chain, draw); at most one finding."""
+    """A finding on chains with a small E-BFMI, from statistics (chain, draw); at most one."""
     energy = stats.get("energy")
     if energy is None or energy.shape[1] < FEWEST:
         return []
@@ -33,7 +33,7 @@ def slow_energies(stats: Mapping[str, np.ndarray]) -> list[Finding]:
 
 
 def bfmi(energy: np.ndarray) -> np.ndarray:
-    """E-BFMI of each chain, of energies (chain, draw); NaN where one is not finite or none changes."""
+    """E-BFMI of each chain, from energies (chain, draw); NaN if an energy is not finite, or if none changes."""
     energy = energy.astype(float)
     square = np.sum((energy - energy.mean(1, keepdims=True)) ** 2, 1)
     return np.where(square > 0, np.sum(np.diff(energy) ** 2, 1) / np.where(square > 0, square, 1), np.nan)

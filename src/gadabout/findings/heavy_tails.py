@@ -1,9 +1,9 @@
-r"""Variables whose mean or variance does not exist, by the tails of their draws.
+r"""A finding on variables whose mean or variance does not exist, from the tails of their draws.
 
-A tail of the index k falls as $|x|^{-1/k}$: there is no variance from k = 1/2 on, and no mean from k = 1 on. k̂ is
-fitted to the largest |x − median| as to the tail of importance weights (Vehtari et al. 2024). Its standard error is
-(1 + k)/√M of M independent draws in the tail, at k = 1/2 that is 1.5/√M. Chains that do not come far cut tails off, so
-that what the density says of them along rays (`ensemble.growth`) counts as well.
+A tail of index k falls as $|x|^{-1/k}$: there is no variance for k ≥ 1/2, and no mean for k ≥ 1. k̂ is fitted to the
+largest |x − median| like the tail of importance weights (Vehtari et al. 2024). Its standard error is (1 + k)/√M for M
+independent draws in the tail, which is 1.5/√M at k = 1/2. Chains that do not come far truncate tails. Therefore the
+indices that the density shows along rays (`ensemble.growth`) count as well.
 """
 
 from collections.abc import Mapping
@@ -20,13 +20,14 @@ if TYPE_CHECKING:
     import xarray as xr
 
 NO_VARIANCE, NEARLY_NO_MEAN = 0.5, 0.9
-"""indices from which on there is none, the second, which is 1, less what k̂ may be wrong by"""
+"""`NO_VARIANCE`: index from which on there is no variance. `NEARLY_NO_MEAN`: 1, from which on there is no mean, less
+the possible error of k̂."""
 ERRORS = 2.0
-"""standard errors by which k̂ is beyond the first before it is reported"""
+"""standard errors by which k̂ must exceed `NO_VARIANCE` to be reported"""
 FEWEST = 100
-"""draws from which tails are judged"""
+"""smallest number of draws from which tails are judged"""
 SHORT = 4.0
-"""times as far as the tail begins that its farthest draw lies at the most where k is small"""
+"""ratio of the largest distance from the median to that where the tail begins, up to which k is taken as small"""
 TOLD = 3
 REMEDY = "report medians and quantiles, not means and sds; quantiles far out may be wrong, and need many more draws"
 
@@ -34,12 +35,12 @@ REMEDY = "report medians and quantiles, not means and sds; quantiles far out may
 def heavy_tails(
     posterior: "xr.Dataset", verdict: Verdict, known: Mapping[str, float] = MappingProxyType({})
 ) -> list[Finding]:
-    """The variables without a variance, by draws that can be judged, or `known` by the density; at most one finding.
+    """A finding on variables without a variance, by draws that can be judged or by `known`; at most one.
 
     Args:
         posterior: the draws.
         verdict: their figures.
-        known: indices of coordinates of at least 1/2, by name (`ensemble.growth.tail_indices`).
+        known: indices of at least 1/2 by the density, by coordinate name (`ensemble.growth.tail_indices`).
     """
     found = []
     for variable in posterior.data_vars.values():
@@ -62,9 +63,9 @@ def heavy_tails(
 
 
 def index_of(x: np.ndarray, share: float) -> tuple[float, float]:
-    """k̂ of |x − median|, and its standard error at k = 1/2, from draws x (draws,) of which a share is independent.
+    """k̂ of |x − median| and its standard error at k = 1/2, from draws x (draws,) of which a share is independent.
 
-    −∞ where draws are too few, whole numbers, not finite, or do not reach far.
+    k̂ is −∞ if the draws are too few, whole numbers or not finite, or if they do not reach far.
     """
     length, real = int(tail_size(len(x))), np.issubdtype(x.dtype, np.floating)
     if not real or len(x) < FEWEST or not (np.isfinite(x).all() and share > 0):

@@ -1,4 +1,4 @@
-"""Draws in single precision that lie so far from zero that sums of them lose what differs."""
+"""A finding on float32 draws so far from zero that sums over them lose the differences between draws."""
 
 from typing import TYPE_CHECKING
 
@@ -11,11 +11,11 @@ if TYPE_CHECKING:
     import xarray as xr
 
 LARGEST = 1e4
-"""|mean| / sd up to which float32 tells draws apart by less than a hundredth of their deviation, and sums are right"""
+"""largest |mean| / sd at which float32 resolves draws to less than a hundredth of their sd, and sums are right"""
 
 
 def far_from_zero(posterior: "xr.Dataset", verdict: Verdict) -> list[Finding]:
-    """Variables of float32 whose mean is more than 10⁴ of their standard deviations away from zero; one at most."""
+    """A finding on float32 variables whose mean is more than 10⁴ standard deviations from zero; at most one."""
     ratios = []
     for variable in posterior.data_vars.values():
         draws = draws_of(variable, verdict.spacing)

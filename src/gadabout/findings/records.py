@@ -1,4 +1,4 @@
-"""What is wrong with a result: records that a program can read, and the warnings that people see."""
+"""Findings, the problems of a result: records for programs, and warnings for people."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -11,21 +11,21 @@ if TYPE_CHECKING:
 
 
 class DiagnosticWarning(UserWarning):
-    """The draws of a run do not deserve to be believed yet, by a figure computed from them."""
+    """A warning that the draws of a run cannot be trusted yet, by a figure computed from them."""
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that a reader of the draws must know.
+    """One fact that a reader of the draws must know.
 
     Args:
-        kind: one word on it, such as "rhat"; `DIAGNOSTICS` lists those that are judgements of the draws.
-        problem: what was found, in words with its figures.
-        remedy: what to do about it; empty where there is nothing to do.
-        chains: which chains, counted from 0; empty where it is all of them.
-        variables: coordinates by name and index, the worst first, no more than `MOST_NAMED`.
-        figure: the worst figure; None where there is none or it is not finite.
-        limit: the bound that the figure lies beyond, if there is one.
+        kind: one word for it, such as "rhat"; `DIAGNOSTICS` lists the kinds that are judgements of the draws.
+        problem: the problem in words, with its figures.
+        remedy: the recommended action; empty if there is none.
+        chains: the chains concerned, counted from 0; empty for all of them.
+        variables: coordinates by name and index, the worst first, at most `MOST_NAMED`.
+        figure: the worst figure; None if there is none or it is not finite.
+        limit: the bound that the figure violates, if there is one.
     """
 
     kind: str
@@ -42,23 +42,23 @@ class Finding:
         return f"{self.problem}; {self.remedy}" if self.remedy else self.problem
 
     def record(self) -> dict[str, Any]:
-        """The finding as JSON, a Zarr store or any program wants it: words, numbers, lists and None."""
+        """The finding in a form for JSON, a Zarr store or any program: words, numbers, lists and None."""
         return json_value(asdict(self))
 
 
 def note(tree: "xr.DataTree", findings: Sequence[Finding]) -> None:
-    """Adds findings to the attributes of a result: records as `findings`, their words as `warnings`."""
+    """Adds findings to the attributes of a result: records as `findings`, their text as `warnings`."""
     tree.attrs["findings"] = [*tree.attrs.get("findings", []), *(finding.record() for finding in findings)]
     tree.attrs["warnings"] = [*tree.attrs.get("warnings", []), *(finding.text for finding in findings)]
 
 
 def category(kind: str) -> type[UserWarning]:
-    """The class of the warning that says a finding of this kind."""
+    """The class of the warning for a finding of this kind."""
     return DiagnosticWarning if kind in DIAGNOSTICS else UserWarning
 
 
 DIAGNOSTICS = frozenset({"rhat", "halves", "ess", "few-draws", "acceptance", "unsettled", "cut-short"})
-"""kinds that a short or badly tuned run brings about, warned of as `DiagnosticWarning`; all others are `UserWarning`"""
+"""kinds that a short or badly tuned run causes, warned of as `DiagnosticWarning`; all others are `UserWarning`"""
 
 MOST_NAMED = 20
-"""coordinates that a record names"""
+"""largest number of coordinates that a record names"""

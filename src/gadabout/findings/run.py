@@ -1,4 +1,4 @@
-"""What went wrong in a run, by its own account: how it ended, chains that stood still, bounds that learning met."""
+"""Findings from a run's own account: how it ended, chains that stood still, bounds that learning reached."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -9,22 +9,22 @@ from gadabout.driver import Completed, Ending, Failed, Interrupted, Until
 from gadabout.findings.records import MOST_NAMED, Finding
 
 LAGGING = 0.1
-"""a chain that accepts less than this share of what the median chain accepts is reported"""
+"""a chain is reported if its acceptance rate is below this share of the median chain's"""
 
 FAR = 4.0
-"""acceptance is far from its aim where its odds differ from the aim's by more than this factor"""
+"""acceptance is reported if its odds differ from those of its target by more than this factor"""
 
 COARSE = 0.1
-"""the difference of log densities that acceptance must be able to tell"""
+"""largest spacing of log densities, in nats, at which acceptance can still be decided"""
 
 MOST_DISCONTINUOUS = 0.01
-"""the share of trajectories in which halved steps may stay as wrong as whole ones; 0.002 in smooth necks"""
+"""largest tolerated share of trajectories in which halved steps are as wrong as whole ones; 0.002 in smooth necks"""
 
 FEWEST_STARTS = 4
-"""places where chains began that R-hat needs, or as many as there are chains"""
+"""distinct starts that R-hat needs, or as many as there are chains"""
 
 MOST_UNSEEN = 0.02
-"""the chance, of an ascent to a mode, that the mode is another one than those that are known"""
+"""largest tolerated probability that an ascent leads to a mode that is not among those found"""
 
 NUTS = ("nuts", "nuts-diagonal")
 """the moves of the default that are NUTS"""
@@ -56,16 +56,16 @@ def found_in_run(
     choice: Mapping[str, Any] | None = None,
     pooled: bool = True,
 ) -> list[Finding]:
-    """What a reader must know of a run with so many draws of each chain.
+    """The findings on a run with so many draws of each chain.
 
     Args:
-        ending: how it ended.
-        until: the rule to end by, if there was one.
-        draws: how many were made of each chain.
+        ending: how the run ended.
+        until: the rule that ends the run, if there was one.
+        draws: number of draws of each chain.
         stats: statistics of the sampling stage by name, (chain, draw) each.
-        learned: what the adaptation says of its end, an entry for each pool, by name.
-        explained: whether another finding says why proposals are not finite.
-        choice: what the default says of how its draws were made (`attrs["choice"]`), if it made them.
+        learned: the adaptation's figures at its end, by name, with an entry for each pool.
+        explained: whether another finding explains proposals that are not finite.
+        choice: the default's account of how its draws were made (`attrs["choice"]`), if it made them.
         pooled: whether all chains learned one θ.
     """
     found = []
@@ -85,19 +85,19 @@ def found_in_run(
 
 
 def other_move(choice: Mapping[str, Any]) -> str:
-    """The remedy of another move of the default; empty where the default did not draw, NUTS did, or modes are apart."""
+    """The remedy of another move of the default; empty if a recipe, NUTS or a mixture of modes made the draws."""
     return "" if choice.get("move") in (None, *NUTS, "mixture") else "default(move='nuts')"
 
 
 def for_some_chains(choice: Mapping[str, Any], pooled: bool) -> str:
-    """The remedy where what was learned does not suit some chains."""
+    """The remedy for chains that the learned θ does not suit."""
     own = "" if choice.get("move") or not pooled else "adapt='per-chain'"
     other = own or other_move(choice)
     return "look at their draws alone" + (f", or use {other}" if other else ", or use another start")
 
 
 def for_divergences(choice: Mapping[str, Any]) -> str:
-    """The remedy where energies grow without bound."""
+    """The remedy for trajectories whose energy grows without bound."""
     if not choice.get("move"):
         return "use a smaller step size or a higher target_acceptance"
     other = other_move(choice)
@@ -105,7 +105,7 @@ def for_divergences(choice: Mapping[str, Any]) -> str:
 
 
 def standing(stats: Mapping[str, np.ndarray], remedy: str) -> list[Finding]:
-    """Chains that never moved, and chains that accept a small share of what the others do; `remedy` is for these."""
+    """Findings on chains that never moved, and on those that accept far less than others, with `remedy`."""
     found, rates = [], _rates(stats)
     stuck = np.flatnonzero(rates == 0)
     lagging = np.flatnonzero((rates > 0) & (rates < LAGGING * np.median(rates))) if len(rates) else stuck
@@ -124,13 +124,13 @@ def standing(stats: Mapping[str, np.ndarray], remedy: str) -> list[Finding]:
 
 
 def all_frozen(stats: Mapping[str, np.ndarray]) -> bool:
-    """Whether no chain ever moved: there is nothing to say of the draws that this does not."""
+    """Whether no chain ever moved; other findings on the draws then add nothing."""
     rates = _rates(stats)
     return len(rates) > 0 and not rates.any()
 
 
 def _rates(stats: Mapping[str, np.ndarray]) -> np.ndarray:
-    """The acceptance rate of each chain, 0 where nothing was accepted; empty where that was not recorded."""
+    """The acceptance rate of each chain, 0 if it accepted nothing; empty if the rate was not recorded."""
     rates = stats.get("acceptance_rate")
     if rates is None or not rates.size:
         return np.empty(0)
@@ -139,9 +139,9 @@ def _rates(stats: Mapping[str, np.ndarray]) -> np.ndarray:
 
 
 def counted(stats: Mapping[str, np.ndarray], explained: bool, remedy: str) -> list[Finding]:
-    """Proposals that were not finite or diverged; those that are not finite left aside where they are `explained`.
+    """Findings on proposals that were not finite or diverged; those that are not finite are omitted if `explained`.
 
-    `remedy` is that for those that diverged.
+    `remedy` is for proposals that diverged.
     """
     found = []
     for kind, said in COUNTED.items():
@@ -157,7 +157,7 @@ def counted(stats: Mapping[str, np.ndarray], explained: bool, remedy: str) -> li
 
 
 def coarse(stats: Mapping[str, np.ndarray]) -> list[Finding]:
-    """A log density so large that its float type cannot tell positions apart by what acceptance depends on."""
+    """A finding if the log density is so large that its float type does not resolve the differences for acceptance."""
     lp, rates = stats.get("lp"), _rates(stats)
     if lp is not None and len(rates):
         lp = lp[rates > 0]
@@ -175,7 +175,7 @@ def coarse(stats: Mapping[str, np.ndarray]) -> list[Finding]:
 
 
 def discontinuous(stats: Mapping[str, np.ndarray]) -> list[Finding]:
-    """A log density that jumps, so that no step is short enough (`ensemble.halving`); rounding may look like it."""
+    """A finding on jumps of the log density, where no step is short enough (`ensemble.halving`), or on rounding."""
     events = stats.get("discontinuous")
     if events is None or not events.size or not events.mean() > MOST_DISCONTINUOUS:
         return []
@@ -189,7 +189,7 @@ def discontinuous(stats: Mapping[str, np.ndarray]) -> list[Finding]:
 
 
 def few_starts(distinct: int | None, chains: int) -> list[Finding]:
-    """Chains that began where others stood, so many that R-hat has little to compare."""
+    """A finding if so many chains began where others stood that R-hat has little to compare."""
     if distinct is None or distinct >= min(chains, FEWEST_STARTS):
         return []
     problem = f"the {chains} chains began in {distinct} places only, the others where these stood: R-hat says little"
@@ -198,7 +198,7 @@ def few_starts(distinct: int | None, chains: int) -> list[Finding]:
 
 
 def unsettled(choice: Mapping[str, Any]) -> list[Finding]:
-    """A fit that still changed when its share of warm-up was over, where what was chosen rests on it."""
+    """A finding if a fit still changed at the end of its share of warm-up, and the chosen move depends on it."""
     other = other_move(choice)
     if choice.get("settled", True) or not other:
         return []
@@ -207,7 +207,7 @@ def unsettled(choice: Mapping[str, Any]) -> list[Finding]:
 
 
 def unseen_modes(choice: Mapping[str, Any], names: Sequence[str]) -> list[Finding]:
-    """Modes so many that a search for them did not find each twice: there may be others, which no R-hat shows."""
+    """A finding if a search did not find every mode twice: there may be others, which R-hat does not show."""
     chance = choice.get("modes_seen_once", 0.0)
     if choice.get("move") != "mixture" or chance <= MOST_UNSEEN:
         return []
@@ -222,9 +222,9 @@ def unseen_modes(choice: Mapping[str, Any], names: Sequence[str]) -> list[Findin
 
 
 def off_aim(stats: Mapping[str, np.ndarray], learned: Mapping[str, np.ndarray]) -> list[Finding]:
-    """Acceptance far from the aim that the proposal was learned by; chains that stood still are left aside.
+    """Findings on acceptance far from the target of the learned proposal; chains that stood still are omitted.
 
-    A part of a composition is compared where the part's own acceptance rate is recorded.
+    A part of a composition is compared if its own acceptance rate is recorded.
     """
     found = []
     for name, aims in learned.items():
@@ -247,13 +247,13 @@ def off_aim(stats: Mapping[str, np.ndarray], learned: Mapping[str, np.ndarray]) 
 
 
 def _apart(got: float, aim: float) -> float:
-    """By which factor the odds of two rates differ."""
+    """The factor by which the odds of two rates differ."""
     odds = [max(rate, 1e-12) / max(1 - rate, 1e-12) for rate in (got, aim)]
     return max(odds) / min(odds)
 
 
 def bounds_met(learned: Mapping[str, np.ndarray]) -> list[Finding]:
-    """Bounds at which learning ended; the names of what was learned may have the number of a part after them."""
+    """Findings on bounds at which learning ended; a name in `learned` may end with the number of a part."""
     met = [name for name, value in learned.items() if np.any(value)]
     each = ((bound, said) for bound, said in BOUNDS.items() if any(name.startswith(bound) for name in met))
     return [Finding(bound.replace("_", "-"), problem, f"use {remedy}") for bound, (problem, remedy) in each]

@@ -1,4 +1,4 @@
-"""What the log density returned where no sampler can go: −∞ beyond a border, and gradients that are NaN."""
+"""Findings on points that no sampler can use: log π is −∞ beyond a border, or the gradient is NaN."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -10,20 +10,21 @@ from gadabout.findings.records import MOST_NAMED, Finding
 from gadabout.starts import SAFE_BRANCHES
 
 MOST_OUTSIDE = 1e-3
-"""the share of proposals that may meet log π = −∞ before a border is reported"""
+"""share of proposals with log π = −∞ above which a border is reported"""
 MOST_UNDEFINED = 1e-3
-"""the share of gradients that may be NaN where log π is finite"""
+"""share of gradients that are NaN where log π is finite above which they are reported"""
 MOST_ASKED, MOST_COORDINATES = 4, 300
-"""positions from which borders are looked for, and coordinates beyond which they are not"""
+"""`MOST_ASKED`: positions from which borders are searched for. `MOST_COORDINATES`: largest number of coordinates for
+which they are."""
 
 
 def undefined_gradients(density: AbstractDensity, choice: Mapping[str, Any], names: list[str]) -> list[Finding]:
-    """Gradients that are NaN where the value is finite, at starts or in the run; at most one finding.
+    """A finding on gradients that are NaN where log π is finite, at starts or in the run; at most one.
 
     Args:
-        density: what was evaluated, with its counts.
-        choice: the evidence of the run, of which `undefined_starts` counts starts that were drawn anew for it.
-        names: of the flat position's coordinates.
+        density: the density that was evaluated, with its counts.
+        choice: the evidence of the run; `undefined_starts` counts starts that were drawn again for this reason.
+        names: names of the flat position's coordinates.
     """
     share, starts = density.undefined / max(density.gradients, 1), int(choice.get("undefined_starts", 0))
     if not (starts or share > MOST_UNDEFINED):
@@ -42,13 +43,13 @@ def undefined_gradients(density: AbstractDensity, choice: Mapping[str, Any], nam
 def border(
     density: AbstractDensity, stats: Mapping[str, np.ndarray], x: np.ndarray | None, names: list[str]
 ) -> list[Finding]:
-    """Proposals of the sampling stage beyond a border, where log π is −∞; at most one finding.
+    """A finding on proposals of the sampling stage beyond a border, where log π is −∞; at most one.
 
     Args:
-        density: what was evaluated, with its counts.
+        density: the density that was evaluated, with its counts.
         stats: statistics of the sampling stage by name, (chain, draw) each.
-        x: where chains stood, (chains, n), from which variables with a border are looked for; None for not at all.
-        names: of the flat position's coordinates.
+        x: positions of chains, (chains, n), from which variables with a border are searched for; None for no search.
+        names: names of the flat position's coordinates.
     """
     events = stats.get("nonfinite")
     if events is None or not events.size or not events.mean() > MOST_OUTSIDE:
@@ -68,7 +69,7 @@ def border(
 
 
 def bounded(density: AbstractDensity, x: np.ndarray) -> np.ndarray:
-    """The coordinates along whose axes log π is −∞ at twice the range of some positions x (chains, n)."""
+    """The coordinates along whose axes log π is −∞ at twice the range of the positions x (chains, n)."""
     few, n = x[:MOST_ASKED], x.shape[1]
     if n > MOST_COORDINATES or len(x) < 2:
         return np.empty(0, int)
@@ -78,6 +79,6 @@ def bounded(density: AbstractDensity, x: np.ndarray) -> np.ndarray:
 
 
 def probe(density: AbstractDensity, x: np.ndarray) -> None:
-    """Let a density that did not make the draws x (draws, n) count what it returns at them and a deviation around."""
+    """Evaluates a density at draws x (draws, n) that it did not make, and one sd around them, to fill its counts."""
     noise = np.random.default_rng(0).standard_normal(x.shape)
     density.value_and_grad(np.concatenate([x, x + x.std(0) * noise]))

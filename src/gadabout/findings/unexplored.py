@@ -1,9 +1,9 @@
-r"""What draws do not show: posterior mass farther out than all of them, and places that chains seldom find or leave.
+r"""Findings on mass that the draws do not show: farther out than all of them, or where chains seldom enter or leave.
 
-Let π/Z be the density of draws x, m their mean, and y = m + r (x − m), in all n coordinates or in one. Then the mean of
-$r^n π(y)/π(x)$, or of $r π(y)/π(x)$, over draws with y in a region is the mass of that region, if that of where draws
-are is 1, for any r > 0. Beyond twice the range of thousands of draws there is next to no mass, however heavy tails are;
-by Markov's inequality it seldom seems otherwise.
+Let π/Z be the density of draws x, m their mean, and y = m + r (x − m), in all n coordinates or in one. Let the mass
+where the draws are be 1. Then, for any r > 0, the mass of a region is the mean over draws of $r^n π(y)/π(x)$, or of
+$r π(y)/π(x)$, counted only if y is in the region. Beyond twice the range of thousands of draws there is next to no
+mass, however heavy the tails are; by Markov's inequality the estimate seldom says otherwise.
 """
 
 from collections.abc import Mapping
@@ -16,29 +16,30 @@ from gadabout.findings.records import MOST_NAMED, Finding
 from gadabout.findings.run import other_move
 
 RADII, OF_ONE = 1.6 ** np.arange(1, 21), 4.0 ** np.arange(1, 8)
-"""r of all coordinates and of one, up to 12,000 and more"""
+"""`RADII`: factors r for all coordinates, up to 12,000. `OF_ONE`: factors r for one coordinate, up to 16,000."""
 MOST_COORDINATES = 50
-"""beyond which coordinates are not tried one by one"""
+"""largest number of coordinates that are also tried one by one"""
 DRAWS, FEWEST = 32, 100
-"""draws from which mass is looked for, and draws of all chains that a range is taken from"""
+"""`DRAWS`: draws from which mass is searched for. `FEWEST`: smallest number of draws whose range is used."""
 OUT = 2.0
-"""ranges of draws, about their mean, beyond which mass is unexplored"""
+"""multiple of the draws' range, about their mean, beyond which mass counts as unexplored"""
 MOST_MASS = 0.1
-"""of the mass where draws are, that may be found there"""
+"""mass found there above which it is reported, relative to the mass where the draws are"""
 SAME = 1e-4
-"""nats, relative, by which the density at a draw may differ from its recorded `lp`"""
+"""tolerance, both relative and absolute in nats, for log π at a draw against its recorded `lp`"""
 LEAST_STAY, CHANCE = 40, 1e-6
-"""rejections in a row that are reported at the least, and the chance of so many by the run's own share of rejections"""
+"""`LEAST_STAY`: smallest number of rejections in a row that is reported. `CHANCE`: probability of as many in the run,
+by its own share of rejections, below which they are reported."""
 
 
 def unexplored(density: AbstractDensity, x: np.ndarray, lp: np.ndarray, names: list[str]) -> list[Finding]:
-    """Mass that is farther out than draws are; at most one finding.
+    """A finding on mass farther out than the draws; at most one.
 
     Args:
-        density: of the flat positions.
-        x: draws, (draws, n), in the coordinates of the density; if log π is another there, nothing is found.
-        lp: their recorded log π, (draws,).
-        names: of the flat position's coordinates.
+        density: the density of flat positions.
+        x: draws, (draws, n), in the coordinates of the density; nothing is found if log π at them differs from `lp`.
+        lp: the recorded log π of these draws, (draws,).
+        names: names of the flat position's coordinates.
     """
     if len(x) < FEWEST or not np.isfinite(x).all():
         return []
@@ -72,11 +73,11 @@ def unexplored(density: AbstractDensity, x: np.ndarray, lp: np.ndarray, names: l
 
 
 def stays(stats: Mapping[str, np.ndarray], choice: Mapping[str, Any]) -> list[Finding]:
-    """Chains of the default that stood far longer than chance explains; at most one finding.
+    """A finding on chains of the default that stood still far longer than chance explains; at most one.
 
     Args:
         stats: statistics of the sampling stage by name, (chain, draw) each.
-        choice: what the default says of how its draws were made.
+        choice: the default's account of how its draws were made.
     """
     accepted = stats.get("accepted") if choice.get("move") else None
     if accepted is None or not accepted.any():
@@ -100,6 +101,6 @@ def stays(stats: Mapping[str, np.ndarray], choice: Mapping[str, Any]) -> list[Fi
 
 
 def _longest(events: np.ndarray) -> int:
-    """The length of the longest row of events (draws,)."""
+    """The length of the longest run of True in events (draws,)."""
     bounds = np.flatnonzero(np.diff(np.concatenate([[0], events.astype(int), [0]])))
     return int(np.max(bounds[1::2] - bounds[::2], initial=0))

@@ -1,4 +1,4 @@
-"""What a kernel is: one transition that leaves the target invariant while θ stands still."""
+"""Base classes of kernels: transitions that leave the target invariant for a fixed θ."""
 
 from abc import abstractmethod
 from collections.abc import Callable
@@ -11,10 +11,10 @@ from gadabout.target import Point, Target
 
 
 class AbstractInfo(eqx.Module):
-    """What every kernel can say of one transition; what more it has for an adaptation stands in its own class.
+    """The results of one transition that every kernel provides; subclasses add fields for adaptations.
 
-    A kernel that forgets one of them fails while it is traced. `statistics` holds those that only it knows, by their
-    ArviZ names, and `gradient_evaluations` is given where their number differs from transition to transition.
+    A kernel that omits one of them fails during tracing. `statistics` holds those specific to the kernel, by their
+    ArviZ names. `gradient_evaluations` is given if their number differs from transition to transition.
     """
 
     lp: Float[Array, ""]
@@ -26,7 +26,7 @@ class AbstractInfo(eqx.Module):
 
     @property
     def record(self) -> dict[str, Array]:
-        """All that leaves the iteration, by ArviZ names."""
+        """All statistics that the iteration returns, by ArviZ names."""
         common = {
             "lp": self.lp,
             "acceptance_rate": self.acceptance_rate,
@@ -38,13 +38,13 @@ class AbstractInfo(eqx.Module):
 
 
 class Info(AbstractInfo):
-    """A transition of which nothing is to be learned but what every kernel says."""
+    """The results of a transition, without fields for adaptations."""
 
 
 class MetropolisInfo(AbstractInfo):
-    """A proposal and its judgement: the log acceptance ratio, y, ε, and the pullback of the log-ratio if it is wanted.
+    """The results of a proposal, with its log acceptance ratio, y, ε, and the pullback of the log-ratio if requested.
 
-    The log-ratio is −∞ where the proposal was not `finite`.
+    The log-ratio is −∞ if the proposal is not `finite`.
     """
 
     log_ratio: Float[Array, ""]
@@ -54,7 +54,7 @@ class MetropolisInfo(AbstractInfo):
 
 
 class CompositeInfo(AbstractInfo):
-    """The transitions of the parts of a kernel that is composed of others in a fixed order, for `OfPart`."""
+    """The results of a composed kernel, with the transitions of its parts if their order is fixed, for `OfPart`."""
 
     parts: tuple["Transition", ...] = ()
 
@@ -68,16 +68,16 @@ class Transition(eqx.Module):
 
 
 class AbstractKernel(eqx.Module):
-    """A transition of one chain. Its array leaves are its parameters θ; it does not know how they came to be."""
+    """A transition of one chain. Its array leaves are its parameters θ, however they were obtained."""
 
     @property
     @abstractmethod
     def order(self) -> int:
-        """Derivatives of the log density that a transition uses (see `Target.at`)."""
+        """The order of the log density's derivatives that a transition uses (see `Target.at`)."""
 
     @abstractmethod
     def init(self, x: Float[Array, " n"], target: Target) -> PyTree:
-        """The state of a chain that stands at x."""
+        """The state of a chain at x."""
 
     @abstractmethod
     def step(self, key: Key[Array, ""], state: PyTree, target: Target) -> tuple[PyTree, AbstractInfo]:
@@ -85,37 +85,37 @@ class AbstractKernel(eqx.Module):
 
     @abstractmethod
     def position(self, state: PyTree) -> Float[Array, " n"]:
-        """What is stored of a state."""
+        """The flat position of a state, which is stored as the draw."""
 
     def point(self, state: PyTree) -> Point:
-        """Position, log density and gradient of a state; raises TypeError where it holds more than a point."""
+        """Position, log density and gradient of a state; raises TypeError if the state is not a `Point`."""
         if not isinstance(state, Point):
             raise TypeError(f"the state of {type(self).__name__} is more than a point")
         return state
 
     @property
     def uneven(self) -> bool:
-        """Whether a transition's work depends on where the chain is: chains that go together wait for the slowest."""
+        """Whether a transition's work depends on the state, so that chains run together wait for the slowest."""
         return False
 
     def rebase(self, state: PyTree) -> PyTree:
-        """The state with whatever depends on θ renewed, called after θ changed."""
+        """The state with everything that depends on θ recomputed; called after θ changes."""
         return state
 
     @property
     def cached_by(self) -> PyTree:
-        """That part of θ which `rebase` looks at: while it stands still, states need not be renewed."""
+        """The part of θ that `rebase` uses; while it is unchanged, states need no `rebase`."""
         return self
 
     @property
     def settles(self) -> bool:
-        """Whether `settled` is another kernel."""
+        """Whether `settled` returns another kernel."""
         return type(self).settled is not AbstractKernel.settled
 
     def settled(self, states: PyTree) -> Self:
-        """The kernel that draws are made with, once θ stands still; `states` are stacked over chains."""
+        """The kernel that makes the draws, once θ is fixed; `states` are stacked over chains."""
         return self
 
     def gradient_evaluations(self, learning: bool) -> int:
-        """Evaluations of ∇ log π in one transition, those that a learning adaptation asks for included."""
+        """Evaluations of ∇ log π in one transition, including those for an adaptation if `learning`."""
         return min(self.order, 1)

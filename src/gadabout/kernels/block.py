@@ -15,7 +15,7 @@ class Block(AbstractComposite):
     """A kernel on some of the coordinates, whose target is the conditional law given the others.
 
     Args:
-        kernel: moves positions of len(indices) coordinates.
+        kernel: a kernel on positions of len(indices) coordinates.
         indices: which coordinates of the flat position.
     """
 
@@ -31,7 +31,7 @@ class Block(AbstractComposite):
 
     @property
     def kernel(self) -> AbstractKernel:
-        """The one part."""
+        """The only part."""
         return self.kernels[0]
 
     def init(self, x, target):

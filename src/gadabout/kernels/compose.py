@@ -1,14 +1,14 @@
-"""Kernels made of kernels: one after another, or one at random.
+"""Composed kernels: several one after another, or one chosen at random.
 
 Kernels with the same stationary law may be applied "in any order we like (including at random), as long as we don't
-choose which to apply based on the current state" (lectures, "Composing kernels"). So no order here is a function of the
-state, and none can be given: it is fixed, or comes from the key alone. A choice by the state breaks invariance even
-where every part has it: the two-state chain of the slides by Andrieu & Moulines does just that, and its law is wrong.
+choose which to apply based on the current state" (lectures, "Composing kernels"). The order here is therefore fixed or
+drawn from the key alone, and cannot be a function of the state. A choice by the state breaks invariance even if every
+part has it: the two-state chain in the slides by Andrieu & Moulines makes such a choice, and its law is wrong.
 
 A part is any kernel whose state is a `Point` that `rebase` completes: every `Metropolis`, `Gibbs`, and composites. The
-composite's own state is one point with the gradient if any part needs one and without cache. What that costs: a part's
-cache is computed anew for every one of its moves, and after a part that leaves no gradient behind, where another needs
-one, the target is evaluated once more.
+composite's own state is one point without cache, and with the gradient if any part needs it. This has two costs. A
+part's cache is recomputed for each of its moves. If a part computes no gradient and another needs it, the target is
+evaluated once more.
 """
 
 from typing import Any
@@ -23,7 +23,7 @@ from gadabout.target import Point, Target
 
 
 class AbstractComposite(AbstractKernel):
-    """A kernel made of others, its `kernels`; it accepts where any part did, at the mean of their rates."""
+    """A kernel composed of `kernels`; it accepts if any part does, and its acceptance rate is the mean of theirs."""
 
     kernels: eqx.AbstractVar[tuple[AbstractKernel, ...]]
 
@@ -43,7 +43,7 @@ class AbstractComposite(AbstractKernel):
         return kernel.rebase(Point(here.x, here.logp, here.grad if kernel.order else None))  # pyright: ignore
 
     def leave(self, there: Point, target: Target) -> Point:
-        """The composite's state where a part stands."""
+        """The composite's state after a move of a part to a point."""
         if not self.order:
             return Point(there.x, there.logp)
         return target.at(there.x, 1) if there.grad is None else Point(there.x, there.logp, there.grad)
@@ -69,7 +69,7 @@ class AbstractComposite(AbstractKernel):
 
 
 class PartOutcome(eqx.Module):
-    """What every part tells of its transition, whatever else it tells."""
+    """The results of a transition that all parts have in common."""
 
     acceptance_rate: Float[Array, ""]
     accepted: Bool[Array, ""]
@@ -78,7 +78,7 @@ class PartOutcome(eqx.Module):
 
     @classmethod
     def of(cls, info: AbstractInfo, kernel: AbstractKernel, again: int) -> "PartOutcome":
-        """What the info of one part holds of it; `again` counts the gradients that the composite adds."""
+        """The outcome from the info of one part; `again` counts the gradients that the composite adds."""
         counted = info.gradient_evaluations
         counted = kernel.gradient_evaluations(False) if counted is None else counted
         rate = jnp.asarray(info.acceptance_rate, dtype=float)
@@ -90,7 +90,7 @@ def summary(
 ) -> CompositeInfo:
     """The info of a composite from the outcomes of its parts, stacked: mean rate, any acceptance, all finite.
 
-    Statistics of the parts of a fixed order are kept under their names with the part's number after them. `counted`
+    If the order of the parts is fixed, their statistics keep their names, followed by the part's number. `counted`
     says whether gradient evaluations differ from transition to transition.
     """
     statistics = {}
@@ -111,8 +111,8 @@ def summary(
 class Cycle(AbstractComposite):
     """All kernels, one after another: in the order given, or in a random order drawn anew for every sweep.
 
-    The random order is a permutation drawn from the key; it depends on nothing else. Chains that advance together each
-    have their own, so that every place in the sweep computes all L kernels and keeps one: L² transitions are paid for.
+    The random order is a permutation that depends on the key alone. Chains that advance together each have their own
+    permutation, so every place in the sweep computes all L kernels and keeps one: a sweep costs L² transitions.
     """
 
     kernels: tuple[AbstractKernel, ...]
@@ -139,9 +139,9 @@ class Cycle(AbstractComposite):
 
 
 class Mix(AbstractComposite):
-    """One of the kernels, chosen anew for every transition with given probabilities, which no state can change.
+    """One of the kernels, chosen anew for every transition with given probabilities, independent of the state.
 
-    Chains that advance together each choose for themselves, so that all kernels are computed and one is kept.
+    Chains that advance together choose independently, so that all kernels are computed and one is kept.
 
     Args:
         kernels: the parts.
@@ -165,7 +165,7 @@ class Mix(AbstractComposite):
 def _switch(
     composite: AbstractComposite, index: Array, bits: Array, impl: Any, here: Point, target: Target
 ) -> tuple[Point, PartOutcome]:
-    """The transition of the part that a number names; a batched switch copies its operands, hence a key's bits."""
+    """The transition of part `index`; it takes the bits of a key, because a batched switch copies its operands."""
 
     def branch(i):
         def step(bits, here):
@@ -181,5 +181,5 @@ def _switch(
 
 
 def _strong(point: Point) -> Point:
-    """The point with array types that do not depend on how a part came by them: branches must agree in them."""
+    """The point with all leaves in the type of x, because the branches of a switch must return the same types."""
     return jax.tree.map(lambda leaf: jax.lax.convert_element_type(leaf, point.x.dtype), point)

@@ -1,4 +1,4 @@
-"""The Gibbs kernel: blocks of the position drawn from their conditional laws, by functions that the user gives."""
+"""The Gibbs kernel: blocks of the position drawn from their conditional laws, by the user's functions."""
 
 from collections.abc import Callable
 from typing import Any
@@ -17,11 +17,11 @@ from gadabout.target import Point, Target
 class Gibbs(AbstractKernel):
     r"""Draws each block from $\pi(x_b | x_{\setminus b})$ in turn: Metropolis–Hastings with acceptance probability 1.
 
-    Each conditional is a function (key, position), or (key, position, data) where the target has data, of the user's
-    own position, whole numbers included. It returns the whole position with its block renewed, or, where positions are
-    dicts, a dict of the renewed entries alone. Nothing checks that the conditionals are those of the target: if they
-    are not, the chain has another law. The log density is evaluated once a sweep, for `lp` and the kernels that follow.
-    A sweep that ends where the log density is not finite is taken back and counted as `nonfinite`.
+    Each conditional is a function (key, position), or (key, position, data) if the target has data, of the user's own
+    position, including integers. It returns the whole position with its block redrawn, or, if positions are dicts, a
+    dict of the redrawn entries alone. Nothing checks that the conditionals are those of the target: if they are not,
+    the chain has another law. The log density is evaluated once per sweep, for `lp` and the kernels that follow. A
+    sweep that ends at a non-finite position or log density is undone and counted as `nonfinite`.
 
     Args:
         conditionals: one function for each block.
@@ -61,7 +61,7 @@ class Gibbs(AbstractKernel):
 
 
 def _renewed(conditional: Callable, key: Key[Array, ""], x: Float[Array, " n"], target: Target) -> Float[Array, " n"]:
-    """The flat position after one conditional draw; raises ValueError while tracing where it is not a position."""
+    """The flat position after one conditional draw; raises ValueError during tracing if it is not a position."""
     position = target.unravel(x)
     data, arguments = ((), "(key, position)") if target.data is None else ((target.data,), "(key, position, data)")
     new: Any = called("a conditional", arguments, conditional, key, position, *data)

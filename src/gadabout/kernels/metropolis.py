@@ -14,11 +14,11 @@ from gadabout.proposals.base import checked_move
 class Metropolis(AbstractKernel):
     r"""Proposes y and accepts it with probability $\min\{1, \pi(y)q(x|y) / \pi(x)q(y|x)\}$ (paper, equation 1).
 
-    y is accepted where $-E \le$ the log-ratio, E ~ Exponential(1). The same in law, log U is −∞ once in 2²³ draws of
-    float32 and would then accept anything. A proposal whose log density or gradient is not finite, or whose log-ratio
-    is −∞ or not a number, is rejected and counted as `nonfinite`. Where `learn` is set, the proposal's pullback of the
-    log-ratio is handed on in the info: an adaptation that calls it needs no evaluation of the target of its own, and
-    where nobody calls it the compiler drops it.
+    y is accepted if $-E \le$ the log-ratio, with E ~ Exponential(1). log U has the law of −E, but is −∞ once in 2²³
+    draws of float32 and would then accept any proposal. A proposal whose log density or gradient is not finite, or
+    whose log-ratio is −∞ or not a number, is rejected and counted as `nonfinite`. If `learn` is set, the info contains
+    the proposal's pullback of the log-ratio. An adaptation that calls it needs no target evaluations of its own; the
+    compiler removes it if it is not called.
     """
 
     proposal: AbstractProposal
@@ -47,7 +47,7 @@ class Metropolis(AbstractKernel):
         return self._judged(accept_key, noise, state, there, log_q, pullback)
 
     def _judged(self, key, noise, here, there, log_q, pullback):
-        """The state after y was accepted or not, and the info."""
+        """The state after the accept–reject step, and the info."""
         log_ratio = there.logp - here.logp + log_q
         wait = jax.random.exponential(key, dtype=log_ratio.dtype)
         accepted, log_ratio, finite = accept(wait, log_ratio, there.finite)
@@ -80,7 +80,8 @@ def accept(
 ) -> tuple[Bool[Array, ""], Float[Array, ""], Bool[Array, ""]]:
     """Whether a proposal is accepted by `wait` ~ Exponential(1), its log-ratio, and whether it is finite.
 
-    `finite` says whether what is proposed is; it comes back false, and the log-ratio −∞, where that is no number or −∞.
+    The argument `finite` describes the proposed point. If it is false, or the log-ratio is NaN or −∞, the log-ratio
+    returned is −∞ and the flag returned is false.
     """
     finite = finite & (log_ratio > -jnp.inf)  # false for NaN, too
     log_ratio = jnp.where(finite, log_ratio, -jnp.inf)

@@ -14,27 +14,27 @@ from gadabout.target import Point, Target
 class NoUTurn(AbstractKernel):
     r"""Doubles a leapfrog trajectory forwards or backwards until it turns, and draws the next state from it.
 
-    In coordinates whitened by L, $x = x_0 + Lz$, momentum $p \sim N(0, I)$ and energy $H = -\log\pi(x) +
-    \tfrac12\|p\|^2$: the mass matrix is $(LL^\top)^{-1}$ and never formed, and a leapfrog costs one gradient and two
-    products with L. A state is drawn from the trajectory with weights $e^{-H}$, the later half being favoured
-    (multinomial and biased progressive sampling; Betancourt 2017, appendix A.3). A trajectory whose momenta sum to ρ
-    turns where $p_{left}\cdot\rho \le 0$ or $p_{right}\cdot\rho \le 0$, with half the end points taken off ρ; so does
-    one of which a half, quarter, … turns. It is Hoffman & Gelman's (2014) algorithm in the form that Stan gives it, and
-    makes BlackJAX's moves from the same keys (`kernels.tree`).
+    The trajectory runs in coordinates whitened by L: $x = x_0 + Lz$, momentum $p \sim N(0, I)$ and energy
+    $H = -\log\pi(x) + \tfrac12\|p\|^2$. The mass matrix is $(LL^\top)^{-1}$ and is never formed. A leapfrog step costs
+    one gradient and two products with L. A state is drawn from the trajectory with weights $e^{-H}$, biased towards the
+    new half (multinomial and biased progressive sampling; Betancourt 2017, appendix A.3). A trajectory whose momenta
+    sum to ρ turns if $p_{left}\cdot\rho \le 0$ or $p_{right}\cdot\rho \le 0$, with half the end points subtracted from
+    ρ, or if a half, quarter, … of it turns. This is the algorithm of Hoffman & Gelman (2014) in Stan's form; it makes
+    BlackJAX's moves from the same keys (`kernels.tree`).
 
-    A trajectory whose energy grows by more than 1000, or stops being finite, diverges: it ends, and the half that
-    diverged is not drawn from. `nonfinite` counts those of the second kind. `acceptance_rate` is the mean of
-    $\min(1, e^{H_0 - H})$ over all states visited, `accepted` says whether the chain moved.
+    A trajectory diverges if its energy grows by more than 1000 or is no longer finite. It then ends, and no state is
+    drawn from the half that diverged. `nonfinite` counts trajectories with a non-finite energy. `acceptance_rate` is
+    the mean of $\min(1, e^{H_0 - H})$ over all states visited; `accepted` says whether the chain moved.
 
-    Chains that advance together wait for the longest trajectory among them, which is why those of `sample` go one by
-    one where a CPU gains little by their company (`uneven`); `gradient_evaluations` counts a chain's own.
+    Chains that advance together wait for the longest trajectory among them. `sample` therefore runs chains one by one
+    if a CPU gains little from running them together (`uneven`). `gradient_evaluations` counts a chain's own.
 
     Args:
         factor: L.
         step_size: ε, positive.
-        max_depth: doublings of a leapfrog, or stride, at most, known at run time only.
+        max_depth: largest number of doublings of a single leapfrog step, a run-time value.
         depth_of_draws: the same once the kernel is `settled`.
-        deepest: static, the largest depth that there is memory for, 2n numbers a doubling.
+        deepest: static, the largest depth for which memory is reserved, 2n numbers per doubling.
     """
 
     factor: AbstractFactor
@@ -87,7 +87,7 @@ class NoUTurn(AbstractKernel):
         return after, info
 
     def _leapfrog(self, target: Target) -> Leapfrog:
-        """One step in z, where the mass matrix is I; a log density of +∞ counts as one of −∞."""
+        """One leapfrog step in z, where the mass matrix is I; a log density of +∞ counts as one of −∞."""
 
         def step(phase: Phase, step_size: Array) -> Phase:
             half = 0.5 * step_size

@@ -14,7 +14,7 @@ from gadabout.target import Point, Target
 
 
 class Walker(eqx.Module):
-    """A chain's state: its point, whose gradient the next move follows, moves made, and the kernel's own memory."""
+    """A chain's state: its point, whose gradient the next move uses, the number of moves made, and kernel memory."""
 
     point: Point
     t: Int[Array, ""]
@@ -24,9 +24,9 @@ class Walker(eqx.Module):
 class AbstractStochasticGradient(AbstractKernel):
     """A move by ε_t times the gradient, with noise in place of an accept–reject step.
 
-    The gradient at a new position is taken on the batch of the iteration that moved there and followed in the next
-    one: each batch is used once, at a position that does not depend on it, as if it were drawn just before the move.
-    `lp` is the log density (estimated from that batch) of the position that is stored.
+    The gradient at a new position is computed on the batch of the iteration that moved there, and used in the next
+    iteration. Each batch is thus used once, at a position that does not depend on it, as if it were drawn just before
+    the move. `lp` is the log density of the stored position, estimated from that batch.
     """
 
     step_size: eqx.AbstractVar[Callable[[Any], Any]]
@@ -44,7 +44,7 @@ class AbstractStochasticGradient(AbstractKernel):
     def move(
         self, key: Key[Array, ""], eps: Float[Array, ""], here: Point, memory: PyTree, target: Target
     ) -> tuple[Float[Array, " n"], PyTree]:
-        """The next position and memory from the gradient at hand."""
+        """The next position and memory, from the gradient of `here`."""
 
     def init(self, x, target):
         point = target.at(x, 1)
@@ -63,7 +63,7 @@ class AbstractStochasticGradient(AbstractKernel):
         return state.point.x
 
     def record(self, memory: PyTree) -> dict[str, Array]:
-        """What of the memory is worth a trace."""
+        """The values of the memory to trace, by name."""
         return {}
 
 
@@ -80,15 +80,15 @@ class LangevinDynamics(AbstractStochasticGradient):
 
 
 class PreconditionedLangevin(AbstractStochasticGradient):
-    r"""Langevin dynamics whose step in coordinate i is ε P_i, P from a running mean V of squared gradients.
+    r"""Langevin dynamics whose step in coordinate i is ε P_i, with P from a running mean V of squared gradients.
 
     $$V \leftarrow \alpha V + (1 - \alpha)\,\bar g^2,\quad P = 1/(\lambda + \sqrt V),\quad
     \theta \leftarrow \theta + \tfrac{\epsilon_t}{2}(P\hat g + \Gamma) + N(0, \epsilon_t P),$$
 
     $\bar g = \hat g/N$. With `drift`, $\Gamma_i = \partial P_i/\partial\theta_i
     = -(1-\alpha) P_i^2\,\bar g_i\,\partial_i\bar g_i / \sqrt{V_i}$, the diagonal of the Hessian estimated by
-    $z \odot Hz$, z of random signs, on a batch of its own. Where `frozen`, V stands still at `squares` and Γ is zero;
-    with `freezes` it does so once draws are made, at its mean over chains.
+    $z \odot Hz$ with random signs z, on a batch of its own. If `frozen`, V is fixed at `squares` and Γ is zero. With
+    `freezes` this happens once draws are made, with V at its mean over chains.
     """
 
     step_size: Callable[[Any], Any]

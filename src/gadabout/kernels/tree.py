@@ -1,6 +1,6 @@
 r"""The tree of a No-U-Turn trajectory (Hoffman & Gelman 2014, algorithm 3; Betancourt 2017, appendix A).
 
-    Stand at one phase (x, p), with weight 1 and ρ = p.                          begin
+    Start at one phase (x, p), with weight 1 and ρ = p.                          begin
     while the depth is below its limit, nothing turned and nothing diverged:     trajectory
         Pick a direction at random; add as many leaves as there are states:      grow
             One leapfrog from the last leaf, of weight w = e^{H₀ − H}.           add_leaf
@@ -10,10 +10,10 @@ r"""The tree of a No-U-Turn trajectory (Hoffman & Gelman 2014, algorithm 3; Beta
         far with probability min(1, weight of the half / weight before).         share_of_half
         Stop where the doubled trajectory turns.                                 turns
 
-The draw is multinomial within a half and biased towards the new half, as in Stan. A trajectory with momenta of sum ρ
-turns where $p_{left}\cdot\rho \le 0$ or $p_{right}\cdot\rho \le 0$, half the end points taken off ρ. Sub-trees are
-checked at their last leaf, against the momentum kept at their first one, by the bits of the leaf's number: the loop
-form of the recursion (Phan et al. 2019). `ensemble.tree` is the same on the host, for many chains at once.
+The draw is multinomial within a half and biased towards the new half, as in Stan. A trajectory whose momenta sum to ρ
+turns if $p_{left}\cdot\rho \le 0$ or $p_{right}\cdot\rho \le 0$, with half the end points subtracted from ρ. Sub-trees
+are checked at their last leaf against the momentum stored at their first one, found by the bits of the leaf's number:
+the loop form of the recursion (Phan et al. 2019). `ensemble.tree` is the same on the host, for many chains at once.
 """
 
 from collections.abc import Callable
@@ -37,14 +37,14 @@ class Phase(eqx.Module):
 
 
 Leapfrog = Callable[[Phase, Float[Array, ""]], Phase]
-"""one step of a phase, of a size that may be negative"""
+"""one leapfrog step of a phase; the step size may be negative"""
 
 
 class Half(eqx.Module):
-    """The new half of a trajectory, as far as it is built.
+    """The new half of a trajectory, as far as it has been built.
 
     Args:
-        last: the leaf added last, at first the end of the trajectory that the half is added to.
+        last: the leaf added last; initially the end of the trajectory that the half is added to.
         energy: H of the leaf added last.
         drawn: the state drawn from the half, and `drawn_energy` its H.
         weight: the log of the sum of weights relative to the start's.
@@ -69,10 +69,10 @@ class Half(eqx.Module):
 
 
 class Tree(eqx.Module):
-    """A trajectory: its ends, the state drawn from it, and as in `Half` what is summed over its states.
+    """A trajectory: its ends, the state drawn from it, and sums over its states as in `Half`.
 
-    `states` counts leaves, those of a discarded half included, and the start not. `finite` says whether all energies
-    were.
+    `states` counts leaves, including those of a discarded half but not the start. `finite` says whether all energies
+    were finite.
     """
 
     left: Phase
@@ -96,18 +96,18 @@ def energy(phase: Phase) -> Float[Array, ""]:
 
 
 def turns(left: Float[Array, " n"], right: Float[Array, " n"], rho: Float[Array, " n"]) -> Bool[Array, ""]:
-    """Whether a trajectory turns, by its first and last momentum and the sum of all."""
+    """Whether a trajectory turns, from its first and last momentum and the sum of all."""
     middle = rho - 0.5 * (left + right)
     return (left @ middle <= 0) | (right @ middle <= 0)
 
 
 def share_of_leaf(weight: Float[Array, ""], total: Float[Array, ""]) -> Float[Array, ""]:
-    """The probability of drawing a new leaf, by its log weight and that of the half with it."""
+    """The probability of drawing a new leaf, from its log weight and that of the half including it."""
     return jnp.exp(weight - total)
 
 
 def share_of_half(half: Float[Array, ""], before: Float[Array, ""]) -> Float[Array, ""]:
-    """The probability of drawing from a new half, by its log weight and that of the trajectory before."""
+    """The probability of drawing from a new half, from its log weight and that of the trajectory before."""
     return jnp.exp(jnp.minimum(half - before, 0.0))
 
 
@@ -140,7 +140,7 @@ def begin(start: Phase, initial_energy: Float[Array, ""], deepest: int) -> Tree:
 def grow(
     key: Key[Array, ""], tree: Tree, end: Phase, leapfrog: Callable[[Phase], Phase], initial_energy: Float[Array, ""]
 ) -> Half:
-    """A new half from an end of the trajectory; its leaves are added until they are as many as 2^depth."""
+    """A new half from an end of the trajectory, of 2^depth leaves, or fewer if it turns or diverges."""
     zero, no = jnp.zeros_like(initial_energy), jnp.asarray(False)
     half = Half(
         end, zero, tree.drawn, zero, zero - jnp.inf, jnp.zeros_like(end.p), tree.first, zero, jnp.asarray(0), no, no
@@ -152,7 +152,7 @@ def grow(
 
 
 def add_leaf(key: Key[Array, ""], half: Half, leaf: Phase, initial_energy: Float[Array, ""]) -> Half:
-    """The half with one leaf more. A leaf that diverges has no weight."""
+    """The half with one more leaf. A leaf that diverges has weight 0."""
     H = energy(leaf)
     diverging = ~(initial_energy - H > -DIVERGENCE)  # true for NaN, too
     weight = jnp.where(diverging, -jnp.inf, initial_energy - H)
@@ -168,10 +168,10 @@ def add_leaf(key: Key[Array, ""], half: Half, leaf: Phase, initial_energy: Float
 def sub_tree_turns(
     first: Float[Array, "depths 2 n"], leaf: Int[Array, ""], p: Array, before: Array, rho: Array
 ) -> tuple[Bool[Array, ""], Float[Array, "depths 2 n"]]:
-    """Whether a sub-tree that ends at a leaf turns, and `first` with the leaf in it where one begins.
+    """Whether a sub-tree that ends at this leaf turns, and `first`, with the leaf added if a sub-tree begins there.
 
-    Leaf number j is the first of a sub-tree if it is even, and is kept at level popcount(j >> 1); if it is odd it is
-    the last of as many sub-trees as it has trailing ones. `before` and `rho` are sums of momenta without and with it.
+    Leaf number j, if even, is the first of a sub-tree and is stored at level popcount(j >> 1). If odd, it is the last
+    of as many sub-trees as j has trailing ones. `before` and `rho` are sums of momenta without and with the leaf.
     """
     level, ended = jnp.bitwise_count(leaf >> 1).astype(int), jnp.bitwise_count(leaf & ~(leaf + 1)).astype(int)
     at = jnp.where(ended == 0, level, len(first))  # out of bounds, which writes nothing
@@ -182,7 +182,7 @@ def sub_tree_turns(
 
 
 def double(key: Key[Array, ""], tree: Tree, half: Half, forwards: Bool[Array, ""]) -> Tree:
-    """The trajectory with its new half, which is drawn from only if it is whole."""
+    """The trajectory with its new half; its state is drawn from this half only if the half is complete."""
     whole = ~half.turned & ~half.diverging
     taken = whole & jax.random.bernoulli(key, share_of_half(half.weight, tree.weight))
     drawn, drawn_energy = _choose(taken, (half.drawn, half.drawn_energy), (tree.drawn, tree.drawn_energy))

@@ -1,1 +1,1 @@
-"""The laboratory: the paper's experiments, measurements beside other samplers, and the evidence."""
+"""The laboratory: the paper's experiments, comparisons with other samplers, and the verification suite."""

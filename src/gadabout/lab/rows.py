@@ -1,4 +1,4 @@
-"""The rows of a measurement, stored as they are made: a measurement that was stopped goes on where it stopped."""
+"""Rows of a measurement, stored as they are computed, so that an interrupted measurement can resume."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -7,12 +7,12 @@ from typing import Any
 
 
 class Rows:
-    """Rows in a file, one JSON object in each line. A row that the file holds is not made again.
+    """Rows in a file, one JSON object per line. A row that the file holds is not computed again.
 
-    A row that was just made is what the file holds of it: tuples have become lists.
+    A new row is returned as JSON reads it back: tuples become lists.
 
     Args:
-        path: the file, which need not exist; it is made, with its folder, for the first row. None stores nothing.
+        path: the file. It is created, with its folder, when the first row is added. None stores nothing.
 
     Raises:
         ValueError: if a line of the file is not a JSON object.
@@ -34,7 +34,7 @@ class Rows:
     def find(self, known: Mapping[str, Any]) -> dict[str, Any] | None:
         """Returns the first row that has all entries of `known`; None if there is none.
 
-        A row lacks an entry that is None in `known`, or has None there.
+        An entry that is None in `known` also matches a row without this entry.
         """
         wanted = json.loads(json.dumps(known))
         matches = (row for row in self.rows if all(row.get(name) == wanted[name] for name in wanted))
@@ -51,6 +51,6 @@ class Rows:
         return self.rows[-1]
 
     def row(self, known: Mapping[str, Any], make: Callable[[], Mapping[str, Any]]) -> dict[str, Any]:
-        """Returns the row that has the entries of `known`, or else adds one of `known` and what `make` returns."""
+        """Returns the row that has the entries of `known`; if there is none, adds `known` with the result of `make`."""
         found = self.find(known)
         return self.add({**known, **make()}) if found is None else found

@@ -1,4 +1,4 @@
-"""Posteriors over more rows than one gradient should touch: batches, where they come from, and sizes of steps."""
+"""Posteriors with gradients estimated from batches of rows: densities, sources of batches, and step sizes."""
 
 from gadabout.minibatch.density import Batch, Batches, Control, EstimatedDensity
 from gadabout.minibatch.feed import AbstractFeed, IteratorFeed, RowFeed

@@ -1,4 +1,4 @@
-r"""Log densities estimated from a batch of rows: what the device sees of data that come through the host in chunks."""
+r"""Log densities estimated from a batch of rows, on the device; the host delivers the data in chunks."""
 
 from collections.abc import Callable
 from typing import Any
@@ -43,19 +43,19 @@ class Batches(eqx.Module):
 
 
 class EstimatedDensity(eqx.Module):
-    r"""An unbiased estimate of log π, and by its gradient of ∇ log π, from a batch B of N rows.
+    r"""An unbiased estimate of log π from a batch B of N rows; its gradient estimates ∇ log π.
 
     $$\log p(\theta) + \frac{N}{|B|}\sum_{i\in B}\log p(y_i|\theta),$$
 
-    or, with a control variate at θ* (Baker et al. 2019, equation 5; here the prior is outside, where it costs no noise)
+    or, with a control variate at θ* (Baker et al. 2019, equation 5; here without the prior, which then adds no noise)
 
     $$\log p(\theta) + \ell(\theta_*) + (\theta - \theta_*)^\top\nabla\ell(\theta_*)
     + \frac{N}{|B|}\sum_{i\in B}\left[\ell_i(\theta) - \ell_i(\theta_*)
     - (\theta - \theta_*)^\top\nabla\ell_i(\theta_*)\right],$$
 
     whose gradient is $\nabla\log p(\theta) + \nabla\ell(\theta_*)
-    + \frac{N}{|B|}\sum_B(\nabla\ell_i(\theta) - \nabla\ell_i(\theta_*))$: two passes over the batch, and noise that
-    vanishes as θ nears θ*.
+    + \frac{N}{|B|}\sum_B(\nabla\ell_i(\theta) - \nabla\ell_i(\theta_*))$. It costs two passes over the batch, and its
+    noise vanishes as θ approaches θ*.
     """
 
     log_prior: Callable[[Any], Any]
@@ -73,18 +73,18 @@ class EstimatedDensity(eqx.Module):
         return self.prior(position) + at.value + _inner(shift, at.gradient) + scale * remainder
 
     def prior(self, position: PyTree) -> Float[Array, ""]:
-        """log p(θ); raises LogDensityError while tracing where it is not a scalar."""
+        """log p(θ); raises LogDensityError during tracing if it is not a scalar."""
         value = called("log_prior", "of a position", self.log_prior, position)
         check_scalar("log_prior", value)
         return jnp.asarray(value)
 
     def likelihood(self, position: PyTree, rows: PyTree, weights: Any = 1.0) -> Float[Array, ""]:
-        """Σ w_i log p(y_i | θ) over rows; raises LogDensityError while tracing where there is not one term for each."""
+        """Σ w_i log p(y_i | θ) over rows; raises LogDensityError during tracing unless each row has one term."""
         return jnp.sum(weights * by_rows(self.log_likelihood, position, rows))
 
 
 def by_rows(log_likelihood: Callable[[Any, Any], Any], position: PyTree, rows: PyTree) -> Float[Array, " rows"]:
-    """log p(y_i | θ) of each row; raises LogDensityError while tracing where it has another shape."""
+    """log p(y_i | θ) of each row; raises LogDensityError during tracing if the result has another shape."""
     expected = (num_rows_of(rows),)
     terms = called("log_likelihood", "(position, rows)", log_likelihood, position, rows)
     if not isinstance(terms, jax.Array | np.ndarray | float | int):
@@ -98,7 +98,7 @@ def by_rows(log_likelihood: Callable[[Any, Any], Any], position: PyTree, rows: P
 
 
 def num_rows_of(rows: PyTree) -> int:
-    """The leading axis that the leaves share."""
+    """The number of rows: the length of the leading axis of all leaves."""
     return jax.tree.leaves(rows)[0].shape[0]
 
 

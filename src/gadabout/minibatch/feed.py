@@ -1,4 +1,4 @@
-"""Where batches of rows come from: arrays, memory-mapped files or the user's iterator, on the host between chunks."""
+"""Sources of batches of rows on the host: arrays, memory-mapped files or the user's iterator, read per chunk."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
@@ -16,10 +16,10 @@ LONGEST_CHUNK = 4_096
 
 
 class AbstractFeed(ABC):
-    """Batches by their index; index 0 is for the start, index t + 1 for iteration t, the same for all chains.
+    """A source of batches by index, shared by all chains: index 0 is for the start, index t + 1 for iteration t.
 
     At most `capacity` batches go to the device at once, a power of two that depends on the size of a batch and not on
-    the run's length. While a chunk is computed the next one is prepared: two chunks are the most that is held.
+    the run's length. The next chunk is prepared while one is computed, so at most two chunks are in memory.
     """
 
     def __init__(self, example: PyTree, num_rows: int, control: Control | None):
@@ -28,23 +28,23 @@ class AbstractFeed(ABC):
         self.capacity = max(1, min(LONGEST_CHUNK, 2 ** ((CHUNK_BYTES // max(size, 1)).bit_length() - 1)))
 
     def go_on(self, iteration: int) -> None:  # noqa: B027
-        """Called where a stored run goes on at an iteration; raises ValueError where its batches cannot be had."""
+        """Called when a stored run resumes at an iteration; raises ValueError if its batches are not available."""
 
     @abstractmethod
     def fetch(self, first: int, count: int) -> tuple[PyTree, int]:
-        """`count` batches from index `first` on, stacked in arrays with room for `capacity`, and how many there are."""
+        """`count` batches from index `first` on, stacked in arrays of length `capacity`, and the number found."""
 
     def start(self) -> Batch:
         """The batch of index 0, where chains start."""
         return Batch(jax.tree.map(jnp.asarray, self.example), jnp.asarray(self.num_rows, float), self.control)
 
     def chunk(self, iteration: int, length: int) -> tuple[Batches, int]:
-        """The batches of iterations from `iteration` on, and of how many iterations: fewer where an iterator ends."""
+        """The batches of `length` iterations from `iteration` on, and their number: fewer if an iterator ends."""
         rows, found = self.fetch(iteration + 1, length)
         return Batches(jax.tree.map(jnp.asarray, rows), jnp.asarray(self.num_rows, float), self.control), found
 
     def room(self) -> PyTree:
-        """Arrays for a chunk's batches."""
+        """Zero arrays for `capacity` batches."""
         return jax.tree.map(lambda leaf: np.zeros((self.capacity, *leaf.shape), leaf.dtype), self.example)
 
 
@@ -52,7 +52,7 @@ class RowFeed(AbstractFeed):
     """Random rows of arrays, without replacement within a batch; memory-mapped arrays are read row by row.
 
     Batch t is a function of seed and t alone (a Philox stream keyed by both), so that neither chunk length nor
-    resumption changes it. Nothing as long as the data is ever built.
+    resumption changes it. The data are never copied as a whole.
     """
 
     def __init__(self, rows: PyTree, batch_size: int, num_rows: int, seed: int, control: Control | None = None):
@@ -61,7 +61,7 @@ class RowFeed(AbstractFeed):
         super().__init__(example, num_rows, control)
 
     def choice(self, index: int, num_rows: int) -> np.ndarray:
-        """The rows of a batch, in increasing order, which is kind to files."""
+        """The indices of the rows of a batch, in increasing order, for faster reading from files."""
         generator = np.random.Generator(np.random.Philox(key=[self.seed, index]))
         return np.sort(generator.choice(num_rows, self.batch_size, replace=False, shuffle=False))
 
@@ -75,7 +75,7 @@ class RowFeed(AbstractFeed):
 
 
 class IteratorFeed(AbstractFeed):
-    """The user's batches in the order in which they come; the run ends where they do."""
+    """The user's batches in the order of the iterator; the run ends when the iterator does."""
 
     def __init__(self, batches: Iterator[PyTree], num_rows: int, control: Control | None = None):
         self.batches = batches
@@ -110,7 +110,7 @@ class IteratorFeed(AbstractFeed):
 
 
 def _at(leaf: Any, chosen: np.ndarray) -> np.ndarray:
-    """Copies of some rows; a plain array, whatever the leaf's class."""
+    """Copies of some rows, as a plain array whatever the leaf's class."""
     return np.asarray(leaf[chosen])
 
 

@@ -1,4 +1,4 @@
-"""A posterior over more rows than one gradient should touch, as users hold it."""
+"""A posterior whose gradients are estimated from batches of rows, as the user defines it."""
 
 from collections.abc import Callable, Iterator
 from copy import copy
@@ -19,24 +19,24 @@ from gadabout.precision import whole_products
 from gadabout.target import Target
 
 BLOCK = 4_096
-"""rows that go to the device at once where all rows are gone through"""
+"""number of rows sent to the device at once in a pass over all rows"""
 
 
 class Minibatches(AbstractModel):
-    """A posterior whose prior and likelihood are apart, so that batches of rows can stand for all of them.
+    """A posterior with separate prior and likelihood, so that batches of rows can represent all of them.
 
-    Hand it to `sample` in place of the log density, with a sampler that takes estimated gradients, such as `psgld`.
-    Each iteration has a batch of its own, shared by all chains: chains are independent given the batches, so that
-    between them the noise of the gradients (of higher order in the step size) shows less than it is.
+    Pass it to `sample` in place of the log density, with a sampler that takes estimated gradients, such as `psgld`.
+    Each iteration has its own batch, shared by all chains. Chains are independent given the batches, so the variation
+    between chains understates the noise of the gradients (of higher order in the step size).
 
     Args:
         log_prior: log p(θ) of a position, a scalar, in JAX.
         log_likelihood: log p(y_i | θ) of (position, rows): one number for each of the rows, in JAX.
-        rows: a pytree of arrays whose leading axis counts rows, memory-mapped files (`numpy.memmap`) among them, of
-            which only the rows of the batches are read; or an iterator of batches of one shape, for which the user
-            answers: draw them at random. An iterator is used up by one run.
-        batch_size: rows of a batch, drawn without replacement; 100, or all there are. Not for an iterator.
-        num_rows: N; for an iterator only, which cannot tell.
+        rows: a pytree of arrays whose leading axis counts rows; of memory-mapped files (`numpy.memmap`) only the rows
+            of the batches are read. Or an iterator of batches of one shape, which the user must draw at random; one run
+            uses it up.
+        batch_size: rows of a batch, drawn without replacement; by default 100, or all if fewer. Not for an iterator.
+        num_rows: N, the total number of rows; for an iterator only.
 
     Raises:
         ValueError, TypeError: for an argument out of range or of the wrong shape.
@@ -69,16 +69,16 @@ class Minibatches(AbstractModel):
         self.batch_size = check_whole("batch_size", batch_size, 1, self.num_rows)
 
     def log_density(self, position: PyTree, rows: PyTree) -> Float[Array, ""]:
-        """log π of a position on the rows given, for exact samplers: `sample(p.log_density, init, data=rows)`."""
+        """log π of a position given `rows`, for exact samplers: `sample(p.log_density, init, data=rows)`."""
         return self.density.prior(position) + self.density.likelihood(position, rows)
 
     def with_control(self, position: PyTree) -> Self:
         r"""The same posterior with the control variate $\hat g = g(\theta_*) + \frac{N}{|B|}\sum_B(g_i(\theta) -
         g_i(\theta_*))$ at θ* = `position`, best near the mode (see `mode`).
 
-        Goes once through all rows, some thousands at a time. Every estimate then costs a second pass over its batch.
+        Makes one pass over all rows, some thousands at a time. Every estimate then costs a second pass over its batch.
 
-        Raises ValueError for an iterator of batches, which cannot be gone through.
+        Raises ValueError for an iterator of batches, which allows no pass over all rows.
         """
         if self.comes_in_batches:
             raise ValueError("a control variate needs the gradient of all rows, which an iterator of batches hides")
@@ -100,7 +100,7 @@ class Minibatches(AbstractModel):
     def mode(self, init: PyTree, *, num_iterations: int = 5_000, learning_rate: float = 0.01, seed: int = 0) -> PyTree:
         """A position near the mode: `num_iterations` steps of Adam (Kingma & Ba 2015) on batches.
 
-        Its rate falls linearly from `learning_rate` to zero, β₁ = 0.9, β₂ = 0.999. `init` is one position.
+        The learning rate falls linearly from `learning_rate` to zero; β₁ = 0.9, β₂ = 0.999. `init` is one position.
         """
         num_iterations = check_whole("num_iterations", num_iterations)
         check_positive("learning_rate", learning_rate)
@@ -180,7 +180,7 @@ def _value_and_gradient(estimate: EstimatedDensity, position: PyTree, rows: PyTr
 @eqx.filter_jit
 @whole_products()
 def _ascend(estimate: EstimatedDensity, now: int, state: tuple, batches: Batches, settings: Array) -> tuple:
-    """Adam on one chunk of batches; settings are iterations before, iterations now, their total, and the rate.
+    """Adam on one chunk of batches; `settings` are iterations before, iterations of the chunk, total, and rate.
 
     `now` is the edition of the estimate.
     """

@@ -25,7 +25,7 @@ class Constant(eqx.Module):
 
 
 def constant(step_size: float) -> Constant:
-    """ε_t = ε: chains move for ever, and keep a bias that vanishes only with ε.
+    """ε_t = ε: chains move for ever, with a bias that vanishes only with ε.
 
     Raises ValueError unless ε is a finite positive number.
     """
@@ -35,8 +35,8 @@ def constant(step_size: float) -> Constant:
 def polynomial(a: float, b: float = 0.0, gamma: float = 0.55) -> PowerGain:
     r"""$\epsilon_t = a\,(b + t)^{-\gamma}$, t = 1, 2, …: the bias vanishes where ½ < γ ≤ 1 (Welling & Teh 2011).
 
-    Draws of a shrinking step weigh alike in the result; `sample_stats["step_size"]` holds ε_t for who wants to weigh
-    them by it, as Welling & Teh do (their equation 11).
+    All draws have the same weight in the result, although steps shrink. `sample_stats["step_size"]` holds ε_t, for
+    weighting by step size as in Welling & Teh (their equation 11).
 
     Raises ValueError if a is not above 0, b below 0, or γ not a finite number.
     """
@@ -44,21 +44,21 @@ def polynomial(a: float, b: float = 0.0, gamma: float = 0.55) -> PowerGain:
 
 
 def step_sizes(step_size: float | StepSizes) -> StepSizes:
-    """The step sizes of a recipe's argument: a number is a constant. Warns of the conditions that it violates."""
+    """Step sizes from a recipe's argument; a number means a constant. Warns of conditions that they violate."""
     found = step_size if callable(step_size) else constant(step_size)
     check_step_sizes(found)
     return found
 
 
 def check_step_sizes(step_size: StepSizes) -> list[str]:
-    r"""The conditions that step sizes violate, each of which is also named in a UserWarning.
+    r"""The conditions that step sizes violate; a UserWarning is issued for each.
 
-    $\sum\epsilon_t = \infty$, or chains can stop short of the posterior, and $\sum\epsilon_t^2 < \infty$, or a bias
-    remains (Welling & Teh 2011, equation 2; the slides have the two the wrong way round). A `constant` and a
-    `polynomial` are judged exactly, of any other function the exponent of the tail is fitted between t = 2²⁰ and 2⁴⁰.
+    The conditions are $\sum\epsilon_t = \infty$, or chains can stop short of the posterior, and $\sum\epsilon_t^2 <
+    \infty$, or a bias remains (Welling & Teh 2011, equation 2; the slides swap the two). A `constant` and a
+    `polynomial` are checked exactly. For any other function the exponent of the tail is fitted, from t = 2²⁰ to 2⁴⁰.
 
     Raises:
-        ValueError: if a function returns what is not a finite number of at least 0.
+        ValueError: if a function fails or returns anything but a finite number of at least 0.
     """
     gamma, slack, how = (
         (0.0, 0.0, "it is constant") if isinstance(step_size, Constant) else tail(step_size, "step_size")
@@ -72,7 +72,7 @@ def check_step_sizes(step_size: StepSizes) -> list[str]:
 
 
 def bias_of(moves: str, step_size: StepSizes) -> str:
-    """What a result says of draws that no accept–reject step corrects."""
+    """A result's note on the bias of draws without an accept–reject step."""
     if isinstance(step_size, Constant):
         return f"{moves} are not corrected by an accept-reject step: a bias of the order of the step size remains"
     return f"{moves} are not corrected by an accept-reject step: the bias vanishes only as fast as the step size does"

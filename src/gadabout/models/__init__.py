@@ -1,9 +1,9 @@
-"""Models written elsewhere, each with its own names, dims and coords: Bambi, NumPyro, PyMC, Stan, and plain Python.
+"""Models of other libraries, with their names, dims and coords: Bambi, NumPyro, PyMC, Stan, and plain Python.
 
-And models whose rows are shared out over devices.
+Also models whose rows are divided among devices.
 
-Each function makes a model that `gadabout.sample` takes. Their libraries are imported once they are asked for.
-`NumPyroKernel` is for NumPyro's `MCMC`, `PyMCSampler` for PyMC's coming `pm.sample(sampler=...)`.
+Each function returns a model that `gadabout.sample` takes. The libraries are imported when they are first needed.
+`NumPyroKernel` is for NumPyro's `MCMC`, `PyMCSampler` for PyMC's planned `pm.sample(sampler=...)`.
 """
 
 from importlib import import_module
@@ -22,7 +22,7 @@ __all__ = ["NumPyroKernel", "PyMCSampler", "bambi", "numpyro", "pymc", "python",
 
 
 def __getattr__(name: str) -> Any:
-    """`NumPyroKernel` and `PyMCSampler`, classes that call `sample`, at their first use: nothing below needs them."""
+    """`NumPyroKernel` or `PyMCSampler`, imported at first use: both call `sample`, which no module here needs."""
     if name == "NumPyroKernel":
         needs("numpyro", "models", "gadabout.models.NumPyroKernel")
         import_numpyro()

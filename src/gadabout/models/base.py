@@ -1,4 +1,4 @@
-"""What models of other libraries have in common: positions are unconstrained values by name, starts are uniform."""
+"""The common base of models of other libraries: positions are unconstrained values by name, starts are uniform."""
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
@@ -14,7 +14,7 @@ from gadabout.starts import Uniform
 
 
 def impossible_values(likelihood: Mapping[str, Any]) -> str:
-    """The first observed variable some of whose log likelihoods are not finite, in words; empty where all are."""
+    """A message on the first observed variable with log likelihoods that are not finite; empty if all are finite."""
     for name, values in likelihood.items():
         values = np.asarray(values)
         if bad := int(np.isnan(values).sum()):
@@ -28,12 +28,12 @@ class AbstractForeign(AbstractModel):
     """A model of another library.
 
     Args:
-        name: what it is called.
+        name: the model's name.
         free: the shapes of the unconstrained values, by variable.
-        shapes: the shapes of all variables as the library's users know them: those, deterministic ones, observed ones.
-        dims, coords: the library's; those of `named` come before them.
+        shapes: the shapes of all variables in the library's terms: free, deterministic and observed ones.
+        dims, coords: those of the library; `named` takes precedence.
         observed: observed data by name.
-        named: dims and coords of the user's.
+        named: the user's dims and coords.
     """
 
     def __init__(
@@ -68,9 +68,9 @@ class AbstractForeign(AbstractModel):
 
     @abstractmethod
     def unconstrain(self, position: dict[str, Any]) -> dict[str, Any]:
-        """Unconstrained values by variable, of one position in constrained ones."""
+        """The unconstrained values, by variable, of one position with constrained values."""
 
     def free(self, x: Any) -> dict[str, Any]:
-        """The unconstrained values by name, marked where the shape is not that of the variable."""
+        """The unconstrained values by name; the name is marked if the shape is not that of the variable."""
         assert self.layout is not None
         return dict(zip(self.layout.free_names, self.layout.split(x).values(), strict=True))

@@ -1,4 +1,4 @@
-"""Functions of the host inside JAX's programs: values and gradients that JAX did not write, by `jax.pure_callback`."""
+"""Host functions inside JAX's programs, by `jax.pure_callback`: values and gradients that are not written in JAX."""
 
 from collections.abc import Callable
 from functools import partial
@@ -15,7 +15,7 @@ __all__ = ["HostDensity", "Rows", "host_values", "unflattened"]
 
 
 def host_values(rows: Callable[[np.ndarray], np.ndarray], x: Float[Array, "*draws n"], size: int) -> Array:
-    """A host function of rows (m, n) that returns (m, size), on flat positions (..., n)."""
+    """The values (..., size) of a host function, from rows (m, n) to (m, size), at flat positions (..., n)."""
     if not isinstance(x, Tracer):
         return _flattened(rows, size, x)  # pyright: ignore[reportReturnType]
     like = jax.ShapeDtypeStruct((*x.shape[:-1], size), x.dtype)
@@ -23,7 +23,7 @@ def host_values(rows: Callable[[np.ndarray], np.ndarray], x: Float[Array, "*draw
 
 
 def _flattened(rows: Callable[[np.ndarray], np.ndarray], size: int, x: Any) -> np.ndarray:
-    """Values of rows of any leading axes; a row that repeats the one before once, as buffers end in rows not in use."""
+    """The values for any leading axes. Successive equal rows are evaluated once: buffers end in unused rows."""
     x = np.asarray(x)
     flat = np.asarray(x, np.float64).reshape(-1, x.shape[-1])
     new = np.ones(len(flat), bool)
@@ -33,7 +33,7 @@ def _flattened(rows: Callable[[np.ndarray], np.ndarray], size: int, x: Any) -> n
 
 
 def unflattened(like: PyTree) -> Callable[[np.ndarray], PyTree]:
-    """The function from rows (m, n) to positions whose leaves have the axis m in front, as NumPy arrays."""
+    """A function from rows (m, n) to positions: their leaves are NumPy arrays with a leading axis of length m."""
     leaves, structure = jax.tree.flatten(like)
     shapes = [np.shape(leaf) for leaf in leaves]
     ends = np.cumsum([int(np.prod(shape)) for shape in shapes])

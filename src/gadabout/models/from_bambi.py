@@ -18,17 +18,17 @@ def bambi(
 ) -> "BambiModel":
     """A Bambi model, as a model that `sample` takes: `tree = gad.sample(gad.models.bambi(model))`.
 
-    `tree` is then what `model.fit()` returns, for `model.predict(tree)` and what else Bambi makes of it: the intercept
-    is that of predictors that are not centred. The rest is as in `gadabout.models.pymc`.
+    `tree` corresponds to the result of `model.fit()`, for `model.predict(tree)` and Bambi's other functions: the
+    intercept is that of predictors that are not centred. Otherwise as in `gadabout.models.pymc`.
 
     Args:
-        model: a `bambi.Model`; it is built if it was not.
-        dims: names of the dimensions of variables, beside the model's.
-        coords: coordinates along dimensions, beside the model's.
+        model: a `bambi.Model`; it is built here if necessary.
+        dims: names of the dimensions of variables, in addition to the model's.
+        coords: coordinates along dimensions, in addition to the model's.
 
     Raises:
         ImportError: if Bambi is not installed.
-        TypeError, ValueError: for what is no Bambi model, or as `gadabout.models.pymc` does.
+        TypeError, ValueError: if `model` is not a Bambi model, or as in `gadabout.models.pymc`.
     """
     needs("bambi", "bambi", "gadabout.models.bambi")
     with precision_kept():
@@ -42,7 +42,7 @@ def bambi(
 
 
 class BambiModel(PyMCModel):
-    """What `gadabout.models.bambi` makes."""
+    """The model that `gadabout.models.bambi` returns."""
 
     def __init__(self, model: Any, dims: Any, coords: Any):
         super().__init__(model.backend.model, dims, coords)
@@ -62,7 +62,7 @@ class BambiModel(PyMCModel):
         raise TypeError('model: draws of data are Bambi\'s; use model.predict(tree, kind="response")')
 
     def _shifted(self, values: Mapping[str, Any], leading: int, sign: int) -> dict[str, Any]:
-        """The values, after so many leading axes, with sign · Σ mean · coefficient added to each intercept."""
+        """The values, with `leading` leading axes, with sign · Σ mean · coefficient added to each intercept."""
         values = dict(values)
         for intercept, means in self._means.items():
             here = values[intercept]
@@ -73,7 +73,7 @@ class BambiModel(PyMCModel):
 
 
 def _means(component: Any) -> tuple[str, dict[str, np.ndarray]] | None:
-    """The name of an intercept, and the means of the columns of each term, where predictors were centred."""
+    """The name of the intercept, and the column means of each term by name; None if predictors were not centred."""
     from bambi.utils import get_aliased_name
 
     if component.design_matrix_without_intercept is None:

@@ -1,4 +1,4 @@
-"""NumPyro models: sites, supports, plates and observed data as NumPyro has them."""
+"""NumPyro models, with NumPyro's sites, supports, plates and observed data."""
 
 from collections.abc import Callable, Mapping, Sequence
 from importlib.util import find_spec
@@ -27,22 +27,21 @@ def numpyro(
 ) -> "NumPyroModel":
     """A NumPyro model with its arguments, for `sample`: `gad.sample(gad.models.numpyro(model, x, y))`.
 
-    Arguments that are arrays are data: other data of the same shapes compile nothing anew. Where the model looks at
-    their values (`len(np.unique(group))`), they are held fixed, and `attrs["model_arguments"]` says so. Chains start
-    uniformly on (−2, 2) in unconstrained coordinates, as by NumPyro's `init_to_uniform`; `init` of `sample` takes
-    values by site. Deterministic sites and the log likelihood of observed sites are computed in batches, with the
-    draws. Discrete latent sites are summed over where funsor is installed and NumPyro can; they are not drawn, and
-    nothing that depends on them is.
+    Arguments that are arrays are data: other data of the same shapes cause no new compilation. If the model reads their
+    values in Python (`len(np.unique(group))`), they are held fixed, and `attrs["model_arguments"]` says so. Chains
+    start uniformly on (−2, 2) in unconstrained coordinates, as with NumPyro's `init_to_uniform`; `init` of `sample`
+    takes values by site. Deterministic sites and log likelihoods of observed sites are computed in batches, with the
+    draws. Discrete latent sites are summed over if funsor is installed and NumPyro supports it. The result then has
+    neither these sites nor any that depend on them.
 
-    Predictions for other x leave the observations out: `gad.posterior_predictive(tree, gad.models.numpyro(model,
+    To predict at other x, leave the observations out: `gad.posterior_predictive(tree, gad.models.numpyro(model,
     x_new))` draws the sites of which `tree` has no draws, given those of which it has.
 
     Args:
         model: a function with `numpyro.sample` sites, or one in handlers such as `numpyro.handlers.reparam`.
-        args, kwargs: what the model is called with. One that is called `dims` or `coords` is passed by
-            `functools.partial`.
-        dims: names of the dimensions of sites, where plates do not give them.
-        coords: coordinates along them, and along plates.
+        args, kwargs: arguments of the model. One that is called `dims` or `coords` is passed by `functools.partial`.
+        dims: names of the dimensions of sites that plates do not give.
+        coords: coordinates along these dimensions, and along plates.
 
     Raises:
         ImportError: if NumPyro is not installed.
@@ -55,19 +54,19 @@ def numpyro(
 
 
 class NumPyroDensity(eqx.Module):
-    """The log density of unconstrained values by site, and what else a model says of them.
+    """The log density of unconstrained values by site, and other functions of a NumPyro model.
 
-    `known` are the arguments that are no data, with None for those that are.
+    `known` holds the arguments that are not data, and `DATA` in place of those that are.
     """
 
     model: Callable = eqx.field(static=True)
     known: tuple = eqx.field(static=True)
     structure: Any = eqx.field(static=True)
     plates: int | None = eqx.field(static=True, default=None)
-    """the deepest nesting of plates, where discrete sites are summed over"""
+    """the deepest nesting of plates if discrete sites are summed over, else None"""
 
     def arguments(self, data: Sequence[Any]) -> tuple[tuple, dict]:
-        """args and kwargs."""
+        """The model's args and kwargs, with `data` in their places."""
         arrays = iter(data)
         leaves = [next(arrays) if leaf is DATA else getattr(leaf, "value", leaf) for leaf in self.known]
         return jax.tree.unflatten(self.structure, leaves)
@@ -84,20 +83,20 @@ class NumPyroDensity(eqx.Module):
         return -potential_energy(summed, args, kwargs, position, enum=True)
 
     def seeded(self) -> Callable:
-        """The model to be run forwards, in which discrete sites that are summed over take any value."""
+        """The model for forward runs; discrete sites that are summed over take an arbitrary value."""
         from numpyro.handlers import seed
 
         return self.model if self.plates is None else seed(self.model, 0)
 
     def values(self, position, data):
-        """The constrained values of latent sites, and those of deterministic ones."""
+        """The constrained values of latent sites, and those of deterministic ones unless discrete sites are summed."""
         from numpyro.infer.util import constrain_fn
 
         args, kwargs = self.arguments(data)
         return constrain_fn(self.seeded(), args, kwargs, position, return_deterministic=self.plates is None)
 
     def more(self, position, data):
-        """Deterministic sites, and log likelihoods of observed ones."""
+        """The values of deterministic sites, and the log likelihoods of observed sites."""
         from numpyro.infer.util import log_likelihood
 
         values, (args, kwargs) = self.values(position, data), self.arguments(data)
@@ -111,13 +110,13 @@ class NumPyroDensity(eqx.Module):
         return {name: values[name] for name in position}
 
     def unconstrained(self, values, data):
-        """The unconstrained values of constrained ones."""
+        """The unconstrained values of latent sites, from their constrained `values`."""
         from numpyro.infer.util import unconstrain_fn
 
         return unconstrain_fn(self.seeded(), *self.arguments(data), values)
 
     def draw(self, key, position, data):
-        """Observed sites drawn anew."""
+        """New draws of observed sites, given the latent sites of a position."""
         from numpyro.handlers import seed, substitute, trace, uncondition
 
         args, kwargs = self.arguments(data)
@@ -127,7 +126,7 @@ class NumPyroDensity(eqx.Module):
 
 
 class NumPyroModel(AbstractForeign):
-    """What `gadabout.models.numpyro` makes."""
+    """The model that `gadabout.models.numpyro` returns."""
 
     def __init__(self, model: Callable, args: tuple, kwargs: dict, dims: Any, coords: Any):
         from numpyro.distributions import biject_to
@@ -140,7 +139,7 @@ class NumPyroModel(AbstractForeign):
         if self._refused is not None:
             if not self._unobserved:
                 raise self._refused
-            model = _given(model, _values(_discrete(sites)))  # good for predictions only
+            model = _given(model, _values(_discrete(sites)))  # usable for predictions only
             sites = _sites(model, args, kwargs)
         discrete = _discrete(sites)
         latent = {n: s for n, s in _latent(sites).items() if n not in discrete}
@@ -218,14 +217,14 @@ DATA = "an argument that is data"
 
 
 class _Fixed:
-    """A value that is told from others by its identity."""
+    """A value that is compared by its identity."""
 
     def __init__(self, value: Any):
         self.value = value
 
 
 def _density(model: Callable, args: tuple, kwargs: dict, plates: int | None, position: Any) -> tuple[Any, list]:
-    """The density, and its data: the arrays among the arguments, unless the model cannot be traced with them."""
+    """The density and its data: the arguments that are arrays, or none if the model cannot be traced with them."""
     leaves, structure = jax.tree.flatten((args, kwargs), is_leaf=lambda leaf: leaf is None)
     is_data = lambda leaf: isinstance(leaf, np.ndarray | jax.Array) and leaf.dtype.kind in "biufc"
     data = [jnp.asarray(leaf) for leaf in leaves if is_data(leaf)]
@@ -247,7 +246,7 @@ def _hashable(leaf: Any) -> Any:
 
 
 def _sites(model: Callable, args: tuple, kwargs: dict) -> dict[str, Any]:
-    """The sites of one run of the model from NumPyro's start; raises ValueError for those that cannot be sampled."""
+    """The sites of one run of the model from NumPyro's start; raises ValueError for a site that cannot be sampled."""
     from numpyro.handlers import seed, substitute, trace
     from numpyro.infer import init_to_uniform
 
@@ -276,14 +275,14 @@ def _values(sites: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _given(model: Callable, values: Mapping[str, Any]) -> Callable:
-    """The model in which these sites are observed."""
+    """The model in which the sites of `values` are observed."""
     from numpyro.handlers import condition
 
     return condition(model, dict(values))
 
 
 def _refused(sites: Mapping[str, Any]) -> ValueError | None:
-    """The error for a discrete site that NumPyro cannot sum over."""
+    """The error for the first discrete site that NumPyro cannot sum over; None if there is none."""
     for name, site in _discrete(sites).items():
         why = ""
         if not site["fn"].has_enumerate_support:
@@ -296,7 +295,7 @@ def _refused(sites: Mapping[str, Any]) -> ValueError | None:
 
 
 def _nesting(sites: Mapping[str, Any]) -> int | None:
-    """How deep plates are nested, where discrete sites are to be summed over."""
+    """The deepest nesting of plates if there are discrete sites to sum over, else None."""
     frames = [frame.dim for site in sites.values() for frame in site.get("cond_indep_stack", ())]
     return -min(frames, default=0) if _discrete(sites) else None
 
@@ -308,7 +307,7 @@ def _is_data(site: Mapping[str, Any]) -> bool:
 
 
 def _plate_dims(sites: Mapping[str, Any], names: Sequence[str]) -> dict[str, list[str]]:
-    """The dimensions of sites in plates, with numbered names where there is no plate."""
+    """The dimensions of sites in plates; axes without a plate have numbered names."""
     found = {}
     for name in names:
         site, shape = sites[name], jnp.shape(sites[name]["value"])

@@ -19,7 +19,7 @@ from gadabout.starts import Uniform
 from gadabout.target import Target
 
 RADIAL = 2
-"""k of the density of radii, for which neither flat nor narrow angles are hard to draw"""
+"""k of the density r^k exp(−k r²/2) of radii, with which neither flat nor narrow angles are hard to sample"""
 
 
 def pymc(
@@ -27,21 +27,21 @@ def pymc(
 ) -> "PyMCModel":
     """A PyMC model, as a model that `sample` takes: `gad.sample(gad.models.pymc(model))`.
 
-    Names, dims, coords, observed data and deterministic variables are the model's; the group `posterior` has the
-    variables themselves, `unconstrained_posterior` what PyMC calls their value variables. Chains start as in PyMC, at
-    its initial point plus a jitter uniform on (−1, 1); `init` of `sample` takes values by variable. Data are part of
-    the program, so that a model of other data compiles anew; data that `pymc.set_data` has changed since are seen. An
-    angle, as of `pymc.VonMises`, is that of a point in the plane, whose coordinates are what moves freely.
+    Names, dims, coords, observed data and deterministic variables are the model's. The group `posterior` holds the
+    variables, `unconstrained_posterior` PyMC's value variables. Chains start as in PyMC, at its initial point plus a
+    jitter uniform on (−1, 1); `init` of `sample` takes values by variable. Data are part of the program: a model with
+    other data is compiled anew, and later changes by `pymc.set_data` take effect. An angle, as of `pymc.VonMises`, is
+    sampled as that of a point in the plane, whose coordinates are unconstrained.
 
     Args:
         model: a `pymc.Model` whose free variables are continuous.
-        dims: names of the dimensions of variables, beside the model's.
-        coords: coordinates along dimensions, beside the model's.
+        dims: names of the dimensions of variables, in addition to the model's.
+        coords: coordinates along dimensions, in addition to the model's.
 
     Raises:
         ImportError: if PyMC is not installed.
-        TypeError, ValueError: for what is no PyMC model, one with discrete free variables, a `Minibatch` or a
-            `Simulator`, or one that PyTensor cannot translate to JAX.
+        TypeError, ValueError: if `model` is not a PyMC model, has discrete free variables, a `Minibatch` or a
+            `Simulator`, or if PyTensor cannot translate it to JAX.
     """
     needs("pymc", "pymc", "gadabout.models.pymc")
     with precision_kept():
@@ -53,7 +53,7 @@ def pymc(
 
 
 def _refuse(model: Any) -> None:
-    """Raises ValueError for a model without a density of real numbers."""
+    """Raises ValueError for a model whose density is not a fixed function of real numbers."""
     from pymc.data import MinibatchOp
     from pymc.distributions.simulator import SimulatorRV
     from pytensor.graph.traversal import ancestors
@@ -74,7 +74,7 @@ def _refuse(model: Any) -> None:
 
 @contextmanager
 def precision_kept():
-    """PyTensor sets JAX to its own precision when it is imported, which is for the user to say."""
+    """Context that restores JAX's float precision, which the import of PyTensor changes; users choose the precision."""
     before = jnp.result_type(float)
     try:
         yield
@@ -84,18 +84,18 @@ def precision_kept():
 
 
 class Graph(eqx.Module):
-    """A PyTensor graph of value variables as a function of (position, data), told from others by its identity."""
+    """A PyTensor graph of value variables as a function of (position, data), compared by its identity."""
 
     function: Callable = eqx.field(static=True)
     names: tuple[str, ...] = eqx.field(static=True)
     angles: tuple[str, ...] = eqx.field(static=True)
-    """the variables that are angles, whose positions are points in the plane"""
+    """variables that are angles; their positions are points in the plane"""
     outputs: tuple[str, ...] | None = eqx.field(static=True)
-    """the names of what it returns; None for the log density alone"""
+    """the names of the values that it returns; None for the log density alone"""
 
     def __call__(self, position, data):
         values = {name: _angle(position[name]) if name in self.angles else position[name] for name in self.names}
-        with warnings.catch_warnings():  # its float64 is what JAX is set to
+        with warnings.catch_warnings():  # float64 in the graph means JAX's current float type
             warnings.filterwarnings("ignore", "Explicitly requested dtype")
             found = self.function(*values.values())
         if self.outputs is None:
@@ -108,7 +108,7 @@ def _angle(points: Any) -> Any:
 
 
 def _log_of_radius(points: Any) -> Any:
-    """The log density of points in the plane whose angles are uniform: that of the radius is r^k exp(−k r²/2)."""
+    """The log density of points in the plane with uniform angles and the density r^k exp(−k r²/2) of the radius."""
     square = jnp.sum(points**2, -1)
     return 0.5 * jnp.sum((RADIAL - 1) * jnp.log(square) - RADIAL * square)
 
@@ -126,7 +126,7 @@ class Jittered:
 
 
 class PyMCModel(AbstractForeign):
-    """What `gadabout.models.pymc` makes."""
+    """The model that `gadabout.models.pymc` returns."""
 
     def __init__(self, model: Any, dims: Any, coords: Any):
         from pymc.logprob.transforms import CircularTransform
@@ -255,7 +255,7 @@ def _data_of(model: Any) -> dict[str, np.ndarray]:
 
 
 def _values(variable: Any) -> np.ndarray:
-    """The data of an observed variable, which are a constant, a shared variable, or made of them."""
+    """The value of an observed or data variable: a constant, a shared variable, or an expression of them."""
     if hasattr(variable, "get_value"):
         return np.asarray(variable.get_value())
     return np.asarray(variable.data if hasattr(variable, "data") else variable.eval())

@@ -1,4 +1,4 @@
-"""Log densities that are plain Python or NumPy, with gradients of their own."""
+"""Log densities in plain Python or NumPy, with gradients of their own."""
 
 from collections.abc import Callable
 from typing import Any
@@ -21,25 +21,25 @@ def python(
     gradient: bool = True,
     **settings: Any,
 ) -> Model:
-    """A model of a log density that is not written in JAX, which the host evaluates.
+    """A model whose log density is not written in JAX and is evaluated on the host.
 
-    The default calls the function directly and compiles no program of it, unless there are `transforms`. The compiled
-    program of a recipe calls back to the host in every evaluation, which is slower than JAX by far. Python computes one
-    chain after another unless the function is `vectorized`. It must not call JAX itself, and cannot be sharded over
+    The default calls the function directly and compiles no program for it, unless there are `transforms`. The compiled
+    program of a recipe calls back to the host in every evaluation, which is far slower than JAX. Chains are evaluated
+    one after another unless the function is `vectorized`. The function must not call JAX, and cannot be sharded over
     devices.
 
     Args:
-        function: of a position as NumPy arrays in float64; returns log π and its gradient, a tree like the position.
-            Where the density is zero it returns −∞ and any gradient.
+        function: function of a position, as NumPy arrays in float64, that returns log π and its gradient, a tree like
+            the position. Where the density is zero it returns −∞ and any gradient.
         position: an example of a position, a pytree of arrays.
-        vectorized: whether the function takes all chains at once: leaves have a leading axis, as have what it returns,
-            values of shape (chains,) and gradients.
-        gradient: whether the function returns a gradient; without it, it returns log π alone, and only samplers that
-            need no gradient, such as `rwm`, can be used.
-        settings: what else `Model` takes by name: `transforms`, `dims`, `coords`, `start`, `outputs` (in JAX), …
+        vectorized: whether the function takes all chains at once. Leaves then have a leading axis of chains, and so do
+            the returned gradients; values have the shape (chains,).
+        gradient: whether the function returns a gradient. If not, it returns log π alone, and only samplers that need
+            no gradient, such as `rwm`, can be used.
+        settings: further arguments of `Model` by name: `transforms`, `dims`, `coords`, `start`, `outputs` (in JAX), …
 
     Raises:
-        TypeError, ValueError: as `Model` does, or where the function, which is called once, returns anything else.
+        TypeError, ValueError: as in `Model`, or if the function, which is called once here, returns anything else.
     """
     check_function("function", function)
     check_truth("vectorized", vectorized)
@@ -60,7 +60,7 @@ def python(
 
 
 def _checked(found: Any, gradient: bool, x: np.ndarray, shape: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
-    """Values and flat gradients; raises TypeError or ValueError for anything else than what was asked for."""
+    """Values and flat gradients; raises TypeError or ValueError if `found` is not of the required form and shape."""
     value, slope = found, x
     if gradient:
         if not (isinstance(found, tuple) and len(found) == 2):

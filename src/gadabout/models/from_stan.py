@@ -17,7 +17,7 @@ from gadabout.models.stan_engines import ENGINES, AbstractStan, engine
 from gadabout.target import Target
 
 LIKELIHOOD = "log_lik"
-"""what Stan users call the generated quantity that the group `log_likelihood` is made of"""
+"""the name that Stan users give to the generated quantity that is stored in the group `log_likelihood`"""
 
 
 def stan(
@@ -31,25 +31,25 @@ def stan(
 ) -> "StanModel":
     """A Stan program with its data, as a model that `sample` takes.
 
-    The first of these engines that is ready is taken: stanli interprets the program, in threads, without a compiler;
-    BridgeStan compiles it for a minute, and evaluates chains in threads; PyStan, for Python 3.12 at most, compiles it
-    too, reads the data anew in each evaluation and is slower by far. Nothing is downloaded.
+    The first of these engines that is ready is used. stanli interprets the program, in threads, without a compiler.
+    BridgeStan compiles it in about a minute, and evaluates chains in threads. PyStan, for Python 3.12 at most, compiles
+    it too, but reads the data anew in each evaluation and is far slower. Nothing is downloaded.
 
-    Transformed parameters and generated quantities stand beside the parameters, `log_lik` and what begins with
-    `log_lik_` in the group `log_likelihood`. Chains start uniformly on (−2, 2), as in Stan.
+    Transformed parameters and generated quantities are stored beside the parameters; `log_lik`, and names that begin
+    with `log_lik_`, in the group `log_likelihood`. Chains start uniformly on (−2, 2), as in Stan.
 
     Args:
         program: the code, or the path of a `.stan` file.
-        data: by name: numbers, lists and arrays.
+        data: numbers, lists and arrays by name.
         observed: names of data for the group `observed_data`.
         dims: names of the dimensions of variables and observed data.
-        coords: coordinates along them.
+        coords: coordinates along these dimensions.
         library: "stanli", "bridgestan" or "pystan"; the first one that is ready by default.
 
     Raises:
-        ImportError: if no library is ready here; it says what each lacks and what to install.
-        FileNotFoundError: if there is no such file.
-        TypeError, ValueError: for data that are no dict by name, or a program that Stan refuses.
+        ImportError: if no library is ready; the message says what each lacks and what to install.
+        FileNotFoundError: if the file does not exist.
+        TypeError, ValueError: if `data` is not a dict by name, or Stan refuses the program.
     """
     if library is not None:
         check_one_of("library", library, tuple(ENGINES))
@@ -77,7 +77,7 @@ def stan(
 
 
 class StanModel(AbstractForeign):
-    """What `gadabout.models.stan` makes."""
+    """The model that `gadabout.models.stan` returns."""
 
     def __init__(self, name: str, engine: AbstractStan, observed: Mapping[str, Any], dims: Any, coords: Any):
         self.engine, self._places = engine, _places(engine.names)
@@ -114,7 +114,7 @@ class StanModel(AbstractForeign):
 
     def _values(self, x: Any) -> dict[str, Any]:
         rows = lambda x: np.stack([self.engine.constrained(row) for row in x])
-        if self._last is None or self._last[0] is not x:  # asked twice, for parameters and for all else
+        if self._last is None or self._last[0] is not x:  # called twice, for parameters and for all other values
             self._last = x, host_values(rows, x, len(self.engine.names))
         flat = self._last[1]
         found = {}
@@ -144,13 +144,13 @@ class StanModel(AbstractForeign):
 
 
 def _in_short(error: Exception) -> str:
-    """The first and the last line of what Stan says, which are where it is wrong and why."""
+    """The first and the last line of Stan's message: the place of the error and its reason."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return " ".join(lines if len(lines) < 2 else [lines[0], lines[-1]])
 
 
 def _density(engine: AbstractStan, x: np.ndarray) -> tuple[float, np.ndarray | None]:
-    """log π and its gradient; −∞ where the program rejects x."""
+    """log π and its gradient; −∞ and None if the program rejects x."""
     try:
         return engine.density(x)
     except (RuntimeError, ValueError):
@@ -158,7 +158,7 @@ def _density(engine: AbstractStan, x: np.ndarray) -> tuple[float, np.ndarray | N
 
 
 def _places(names: Sequence[str]) -> dict[str, tuple[int, int, tuple[int, ...]]]:
-    """First and last place and shape of each variable among flat names such as `L.2.1`."""
+    """Start, end (exclusive) and shape of each variable in a list of flat names such as `L.2.1`."""
     found: dict[str, tuple[int, int, tuple[int, ...]]] = {}
     for i, name in enumerate(names):
         stem, *index = name.split(".")
@@ -168,7 +168,7 @@ def _places(names: Sequence[str]) -> dict[str, tuple[int, int, tuple[int, ...]]]
 
 
 def _free(model: StanModel, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, tuple[int, ...]]:
-    """The unconstrained numbers of each parameter: the first one that changes with a coordinate owns it."""
+    """The shape of each parameter's unconstrained values: a coordinate belongs to the first parameter it changes."""
     engine = model.engine
     random = np.random.default_rng(0)
     x = random.uniform(-0.5, 0.5, engine.size)

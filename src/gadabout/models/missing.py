@@ -1,10 +1,10 @@
-"""Libraries that are not installed: one error, which says what to install."""
+"""Optional libraries: one error for those that are not installed, which says what to install."""
 
 from importlib.util import find_spec
 
 
 def needs(library: str, extra: str, what: str) -> None:
-    """Raises ImportError where a library is not there."""
+    """Raises ImportError if a library is not installed."""
     if not is_there(library):
         raise ImportError(f"{what} needs {library}, which is not installed: pip install 'gadabout[{extra}]'")
 

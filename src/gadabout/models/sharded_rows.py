@@ -1,4 +1,4 @@
-"""A log density whose rows are shared out over devices: for data too large for one, or likelihoods too slow on one."""
+"""A log density whose rows are divided among devices, for data too large or likelihoods too slow for one."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -14,7 +14,7 @@ from gadabout.checks import check_devices, check_function
 from gadabout.model import Model
 
 ROWS = "rows"
-"""the mesh axis over which rows are laid"""
+"""the mesh axis over which rows are divided"""
 
 
 def sharded(
@@ -28,19 +28,19 @@ def sharded(
 ) -> Model:
     r"""$\log p(\theta) + \sum_i \log p(y_i \mid \theta)$, each device summing over its own share of the rows.
 
-    Sums go around once for each evaluation, and once for its gradient; all chains are everywhere. Rows that fill up the
-    last share count nothing. Not for `devices=` of `sample`, which shares out chains.
+    Devices exchange sums once for each evaluation, and once for its gradient; all chains are on every device. Rows that
+    fill up the last share count nothing. Not for `devices=` of `sample`, which divides chains.
 
     Args:
         log_prior: log p(θ) of a position, a scalar, in JAX.
-        log_likelihood: log p(y_i | θ) of (position, rows): one number for each of the rows, in JAX.
-        rows: a pytree of arrays whose leading axis counts rows. Each device gets its part only.
+        log_likelihood: log p(y_i | θ) of (position, rows): one number for each row, in JAX.
+        rows: a pytree of arrays whose leading axis counts rows. Each device holds only its share.
         position: an example of a position.
-        devices: how many of JAX's devices, or which; all by default.
-        settings: of `gadabout.Model`, such as `start`, `dims` or `transforms`.
+        devices: number of JAX's devices, or a list of devices; all by default.
+        settings: further arguments of `gadabout.Model`, such as `start`, `dims` or `transforms`.
 
     Raises:
-        TypeError, ValueError: for an argument that is not of its kind, or leaves that have not the same number of rows.
+        TypeError, ValueError: if an argument has the wrong type, or leaves do not have the same number of rows.
     """
     check_function("log_prior", log_prior)
     check_function("log_likelihood", log_likelihood)
@@ -64,7 +64,7 @@ def sharded(
 
 
 def _laid(rows: PyTree, mesh: Mesh) -> tuple[PyTree, jax.Array]:
-    """The rows in equal parts over the devices, the first one repeated to fill up, and which of them are rows."""
+    """The rows in equal shares over the devices, filled up with copies of the first, and a mask of the given rows."""
     leaves = jax.tree.leaves(rows)
     counts = {np.shape(leaf)[:1] for leaf in leaves}
     if len(counts) != 1 or counts in ({()}, {(0,)}):

@@ -1,4 +1,4 @@
-"""What computes a Stan program's density: stanli, BridgeStan, or the services that PyStan brings with it."""
+"""Engines that compute a Stan program's density: stanli, BridgeStan, or the services that come with PyStan."""
 
 # pyright: reportMissingImports=false
 
@@ -28,7 +28,7 @@ from gadabout.models.missing import is_there
 
 INSTALL = "pip install 'gadabout[stan]', which brings stanli and needs no compiler"
 REMOVED = "_PyThreadState_UncheckedGet"
-"""a function that the services of httpstan call, which Python has no more from 3.13 on"""
+"""a function of CPython that the services of httpstan call; Python 3.13 and later do not have it"""
 PYTHON = ".".join(map(str, sys.version_info[:2]))
 
 
@@ -36,29 +36,29 @@ class AbstractStan(ABC):
     """A compiled Stan program with its data; all positions are NumPy vectors in float64."""
 
     size: int
-    """unconstrained numbers"""
+    """number of unconstrained coordinates"""
     names: list[str]
-    """of all numbers that the program knows, such as `theta.1`: parameters, transformed ones, generated quantities"""
+    """names of all values of the program, such as `theta.1`: parameters, transformed ones, generated quantities"""
     num_parameters: int
-    """how many of them are parameters'"""
+    """how many of `names` are those of parameters"""
     in_threads = False
     """whether densities may be evaluated in several threads at once"""
 
     @abstractmethod
     def density(self, x: np.ndarray) -> tuple[float, np.ndarray]:
-        """log π with the Jacobian, and its gradient; raises where the program rejects x."""
+        """log π with the Jacobian, and its gradient; raises an error if the program rejects x."""
 
     @abstractmethod
     def constrained(self, x: np.ndarray) -> np.ndarray:
-        """All numbers by `names`; generated quantities are drawn by a seed made of x."""
+        """All values, in the order of `names`; generated quantities are drawn with a seed computed from x."""
 
     @abstractmethod
     def unconstrained(self, values: Mapping[str, Any]) -> np.ndarray:
-        """The unconstrained numbers of parameters by name."""
+        """The unconstrained values, from the values of parameters by name."""
 
 
 class AbstractInProcess(AbstractStan):
-    """By the functions in C that BridgeStan defined (Roualdes, Ward, Carpenter, Seyboldt & Axen 2023)."""
+    """An engine with BridgeStan's functions in C (Roualdes, Ward, Carpenter, Seyboldt & Axen 2023)."""
 
     def __init__(self, code: str, data: Mapping[str, Any]):
         self._model = self._made(code, data)
@@ -84,11 +84,11 @@ class AbstractInProcess(AbstractStan):
 
 
 class StanLI(AbstractInProcess):
-    """By the interpreter stanli: no compiler, and a first gradient in less than a second."""
+    """The interpreter stanli: it needs no compiler, and gives a first gradient in less than a second."""
 
     @staticmethod
     def missing() -> str:
-        """What is not there of what it needs; "" if nothing."""
+        """A message on requirements that are not installed; "" if there are none."""
         absent = [name for name in ("stanli", "bridgestan") if not is_there(name)]
         return f"stanli: {' and '.join(absent)} not installed" if absent else ""
 
@@ -99,16 +99,16 @@ class StanLI(AbstractInProcess):
 
 
 class BridgeStan(AbstractInProcess):
-    """By a library that BridgeStan compiles of Stan's C++, in a minute."""
+    """A library that BridgeStan compiles from Stan's C++ code, in about a minute."""
 
     @staticmethod
     def missing() -> str:
-        """What is not there of what it needs; "" if nothing. It would download its sources; that is for the user."""
+        """A message on missing requirements, or ""; sources are not downloaded here, which is the user's decision."""
         if not is_there("bridgestan"):
             return "BridgeStan: not installed"
         from bridgestan.compile import get_bridgestan_path
 
-        with redirect_stdout(io.StringIO()):  # it prints that it finds nothing
+        with redirect_stdout(io.StringIO()):  # it prints a message if it finds nothing
             path = get_bridgestan_path(download=False)
         if not path or not (Path(path) / "Makefile").exists():
             return (
@@ -128,11 +128,11 @@ class BridgeStan(AbstractInProcess):
 
 
 class PyStan(AbstractStan):
-    """By the module that PyStan's httpstan compiles, in a process of its own; it reads the data in every evaluation."""
+    """The module that PyStan's httpstan compiles, in a separate process; it reads the data in every evaluation."""
 
     @staticmethod
     def missing() -> str:
-        """What is not there of what it needs, known before it compiles for a minute; "" if nothing."""
+        """A message on missing requirements, before a minute of compilation; "" if there are none."""
         if not is_there("httpstan"):
             return "PyStan: not installed"
         if not _compiler():
@@ -167,7 +167,7 @@ class PyStan(AbstractStan):
         self.size, self.num_parameters = self._sizes()
 
     def _ask(self, method: str, *arguments: Any) -> Any:
-        """What the compiled module's method returns; raises RuntimeError where it fails."""
+        """The return value of the compiled module's method; raises RuntimeError if the method fails."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         with self._lock:
@@ -179,7 +179,7 @@ class PyStan(AbstractStan):
         return value
 
     def _sizes(self) -> tuple[int, int]:
-        """Unconstrained numbers, which the services do not tell: the fewest that a position can be written from."""
+        """Unconstrained size, the shortest that works as the services do not report it, and number of parameters."""
         last: Exception | None = None
         for size in range(len(self.names) + 1):
             try:
@@ -209,17 +209,17 @@ ENGINES: dict[str, type[StanLI] | type[BridgeStan] | type[PyStan]] = {
     "bridgestan": BridgeStan,
     "pystan": PyStan,
 }
-"""the first that is there is taken: the quicker to have, and to evaluate, stands before the others"""
+"""engines by name, in order of preference: those that are quicker to install and to evaluate come first"""
 
 
 def engine(code: str, data: Mapping[str, Any], library: str | None) -> AbstractStan:
-    """A program with its data by the first engine that is there, or by the one that is named.
+    """A program with its data, by the engine that is named, or else by the first one that is ready.
 
-    Where stanli cannot interpret a program that may be one of Stan's all the same, the next engine gets it.
+    If stanli cannot interpret a program, which may be valid Stan all the same, the next engine is used.
 
     Raises:
-        ImportError: where there is none; it says what each lacks.
-        RuntimeError: where the program or its data are refused.
+        ImportError: if no engine is ready; the message says what each lacks.
+        RuntimeError: if the program or its data are refused.
     """
     lacks = {name: ENGINES[name].missing() for name in ENGINES if library in (None, name)}
     usable = [ENGINES[name] for name, lack in lacks.items() if not lack]

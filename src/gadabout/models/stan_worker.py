@@ -1,6 +1,6 @@
-"""A process that evaluates what PyStan compiled, whose threads but the first crash; run by its path, it needs no JAX.
+"""A process that evaluates a module compiled by PyStan, which crashes outside of the main thread; it needs no JAX.
 
-It reads pickled calls (method, arguments) of the compiled module from stdin, and writes (whether it worked, value).
+It is run by its path. It reads pickled calls (method, arguments) from stdin, and writes pickled (succeeded, value).
 """
 
 # pyright: reportMissingImports=false
@@ -11,7 +11,7 @@ import sys
 
 
 def serve(name: str) -> None:
-    """Answers until stdin ends; what Stan prints goes to stderr."""
+    """Answers calls until stdin ends; the output that Stan prints goes to stderr."""
     from httpstan.models import import_services_extension_module
 
     replies = os.fdopen(os.dup(1), "wb")

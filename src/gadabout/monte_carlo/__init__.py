@@ -1,4 +1,4 @@
-"""Monte Carlo without one long chain: plain, by rejection, by importance, through the ELBO, and sequential."""
+"""Monte Carlo without one long chain: plain, rejection, importance, through the ELBO, and sequential."""
 
 from gadabout.monte_carlo.elbo import GaussianFit, elbo, fit_gaussian
 from gadabout.monte_carlo.importance import Importance, importance, self_normalised

@@ -1,4 +1,4 @@
-"""What all of `monte_carlo` is asked with: seeds, models and positions, in the form in which `sample` takes them."""
+"""Arguments that all of `monte_carlo` shares: seeds, models and positions, in the form in which `sample` takes them."""
 
 from collections.abc import Callable
 from typing import Any
@@ -23,19 +23,19 @@ from gadabout.starts import check_density
 from gadabout.target import Target, fresh
 
 COPIES = 4
-"""numbers that each coordinate of a draw needs at the least: noise, draw, gradient, weight"""
+"""least count of numbers in memory for each coordinate of a draw: noise, draw, gradient, weight"""
 
 type Seed = int | Key[Array, ""]
-"""where all randomness comes from: an integer below 2³², or a key of `jax.random.key`"""
+"""source of all randomness: an integer below 2³², or a key of `jax.random.key`"""
 
 type Density = AbstractModel | Target | Callable[..., Any]
-"""what can be drawn from: what `sample` takes as a model, or a target of flat positions"""
+"""log density of a target: a model as `sample` takes it, or a target of flat positions"""
 
 
 def key_of(seed: Seed) -> Key[Array, ""]:
-    """The key that `sample` makes of the same seed; a typed key is returned as it is.
+    """The key that `sample` makes of the same seed; a typed key is returned unchanged.
 
-    Raises TypeError for what is neither, ValueError for a number out of range, or for more than one key.
+    Raises TypeError unless the seed is an integer or a key, ValueError for a number out of range or more than one key.
     """
     if not (isinstance(seed, jax.Array) and jnp.issubdtype(seed.dtype, jax.dtypes.prng_key)):
         return jax.random.key(check_whole("seed", seed, 0, 2**32 - 1))
@@ -45,17 +45,17 @@ def key_of(seed: Seed) -> Key[Array, ""]:
 
 
 def check_room(argument: str, count: int, n: int) -> int:
-    """The number of draws of n coordinates, if they fit into memory; raises MemoryError with an estimate."""
+    """Returns `count`, a number of draws of n coordinates; raises MemoryError with an estimate if they do not fit."""
     check_memory(COPIES * n * jnp.result_type(float).itemsize, count, f"{argument} = {count:,}", "use fewer")
     return count
 
 
 def model_of(model: Density, data: PyTree, distribution: AbstractDistribution | None = None) -> AbstractModel:
-    """The model, of those whose log density is that of all the data at once.
+    """The checked model, whose log density is that of all the data at once.
 
     Raises:
-        TypeError: for what is no density or no distribution, data that come twice, or positions of whole numbers.
-        ValueError: for a posterior in batches, or where model and distribution have not the same number of coordinates.
+        TypeError: if `model` or `distribution` has the wrong type, data are given twice, or positions are integers.
+        ValueError: for a posterior in batches, or if model and distribution differ in their number of coordinates.
     """
     if isinstance(model, Target) and data is not None:
         raise TypeError("data: a Target has its own; leave the argument out")
@@ -79,18 +79,18 @@ def model_of(model: Density, data: PyTree, distribution: AbstractDistribution | 
 
 
 def fresh_for(target: Target, distribution: AbstractDistribution, order: int = 0) -> Target:
-    """The target as its function is now (see `target.fresh`), and as those of a distribution of the user's are."""
+    """The target with an edition of what its function and a user's distribution compute now (see `target.fresh`)."""
     return fresh_with(fresh(target, distribution.dim, order), distribution, _evaluated, distribution, jax.random.key(0))
 
 
 def _evaluated(target: Target, distribution: AbstractDistribution, key: Key[Array, ""]) -> Any:
-    """All that is computed of a distribution."""
+    """All quantities that are computed from a distribution."""
     x = distribution.sample(key)
     return x, distribution.normalised_log_density(x), distribution.draw_with_log_density(distribution.noise(key))
 
 
 def _check_draws(distribution: AbstractDistribution) -> None:
-    """Raises ValueError where draws of a distribution of the user's have not the shape that it says."""
+    """Raises ValueError unless draws of a distribution have the shape (dim,) that it declares."""
     expected = (distribution.dim,)
     draw = lambda key: eqx.filter_eval_shape(distribution.sample, key)
     shape = jnp.shape(called("distribution.sample", "of a key", draw, jax.random.key(0)))
@@ -124,14 +124,14 @@ class FlatModel(AbstractModel):
 
 
 def as_flat(x: Any) -> Any:
-    """A flat position as it is, for those whose position is the vector itself."""
+    """Returns a flat position unchanged, for models whose position is the vector itself."""
     return x
 
 
 def unraveller(model: AbstractModel) -> Callable[[Any], PyTree]:
-    """The function from flat positions (..., n) to what the user holds.
+    """The function from flat positions (..., n) to the user's form.
 
-    That is what the log density takes; or the variables by name, where a model has its own way back to them.
+    That form is the log density's argument; or the variables by name, if the model has a `constrain` of its own.
     """
     if type(model).constrain is not AbstractModel.constrain:
         return model.constrain
@@ -141,7 +141,7 @@ def unraveller(model: AbstractModel) -> Callable[[Any], PyTree]:
 def flat_start(
     model: AbstractModel, init: PyTree | Callable[[Any], PyTree], key: Key[Array, ""]
 ) -> tuple[AbstractModel, Float[Array, " n"]]:
-    """The model laid out as `init` is, and the flat position that `init` says: a position, or a function of a key.
+    """The model with the layout of `init`, a position or a function of a key, and the flat position from `init`.
 
     Raises TypeError or ValueError as `sample` does.
     """

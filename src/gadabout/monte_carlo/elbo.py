@@ -1,7 +1,7 @@
 r"""A Gaussian fitted to the target by maximising the evidence lower bound (ELBO).
 
 $\mathcal L(m, L) = E_q[\log\pi - \log q] \le \log\int\pi$, $q = N(m, LL^\top)$ (lectures, "Importance sampling and
-variational inference"). With x = m + Lz, z ~ N(0, I), in coordinates whitened by the present q, where x = m + L(a + Bz)
+variational inference"). With x = m + Lz, z ~ N(0, I), in coordinates whitened by the current q, where x = m + L(a + Bz)
 with a = 0 and B = I, the reparametrised gradients are
 
     u = Lᵀ ∇_x(log π(x) − log q(x)) = Lᵀ ∇ log π(x) + z                       gradients
@@ -9,8 +9,8 @@ with a = 0 and B = I, the reparametrised gradients are
     m ← m + ρ_t L ∇_a,  L ← L (I + ρ_t ∇_B)                                   _ascend, factor.times
 
 The z in u is the gradient of −log q along the path (Roeder, Wu & Duvenaud 2017, equation 8); its mean over z is the
-gradient of log|L|, the entropy. Taken at the draws, noise vanishes as q meets a Gaussian target. In whitened
-coordinates steps have no units: this is natural-gradient ascent, but for a factor 2 on the diagonal of B.
+gradient of log|L|, the entropy. With z taken at the draws, gradient noise vanishes as q approaches a Gaussian target.
+Steps in whitened coordinates have no units: this is natural-gradient ascent, but for a factor 2 on the diagonal of B.
 """
 
 import warnings
@@ -35,7 +35,7 @@ from gadabout.proposals import AbstractDistribution, Gaussian
 from gadabout.target import Target, fresh
 
 LARGEST_STEP = 0.5
-"""in units of q's own scale: L shrinks to no less than half of itself in one step"""
+"""largest step in units of q's own scale, with which L shrinks to no less than half of itself"""
 
 STATIONARY = 0.1
 """largest entry of the remaining gradient of a converged fit, in units of q's own scale"""
@@ -45,8 +45,8 @@ STATIONARY = 0.1
 class GaussianFit:
     """The fitted `distribution` of flat positions, its ELBO from fresh draws, and the ELBO's trace, one value a step.
 
-    It is a start (`gad.sample(…, init=fit.start)`); its distribution q is a proposal (`gad.independence(q)`) and an
-    importance q (`importance(model, q)`).
+    It provides a start (`gad.sample(…, init=fit.start)`); its distribution q can be a proposal (`gad.independence(q)`)
+    or the q of importance sampling (`importance(model, q)`).
     """
 
     distribution: Gaussian
@@ -54,7 +54,7 @@ class GaussianFit:
     trace: Float[np.ndarray, " steps"]
     warnings: tuple[str, ...] = ()
     layout: Layout | None = None
-    """of the model's position; None where it is a vector"""
+    """layout of the model's position; None where the position is a vector"""
 
     def start(self, key: Key[Array, ""]) -> PyTree:
         """A draw from the distribution, as a position that the log density takes."""
@@ -70,17 +70,17 @@ def elbo(
     seed: Seed = 0,
     data: PyTree = None,
 ) -> Estimate:
-    """E_q[log π − log q] with standard error; −∞ where a draw has no weight.
+    """E_q[log π − log q] with standard error; −∞ if any draw has zero weight.
 
     Args:
         model: log π, as `sample` takes it, or a `Target`.
-        distribution: q, of flat positions, which must know its `log_normaliser`.
+        distribution: q, of flat positions, with a `log_normaliser`.
         num_draws: draws from q, at least 2.
         seed: an integer below 2³², or a key of `jax.random.key`.
-        data: a pytree of arrays handed to the log density, where `model` is a function of (position, data).
+        data: a pytree of arrays passed to the log density, where `model` is a function of (position, data).
 
     Raises:
-        ValueError, TypeError: for an argument out of range or not of its kind.
+        ValueError, TypeError: for an argument out of range or of the wrong type.
     """
     target, key = fresh_for(model_of(model, data, distribution).target, distribution), key_of(seed)
     num_draws = check_room("num_draws", check_whole("num_draws", num_draws, 2), distribution.dim)
@@ -101,24 +101,24 @@ def fit_gaussian(
     """The Gaussian that maximises the ELBO, by stochastic ascent with reparametrised gradients.
 
     Steps ρ_t = step_size / (1 + 10 t / num_steps) are shortened where they exceed half of q's scale. Draws at which
-    log π or its gradient is not finite contribute nothing to a step, and are told of; so is a fit that is still on its
-    way after `num_steps`.
+    log π or its gradient is not finite contribute nothing to a step. They cause a warning, as does a fit that has not
+    converged after `num_steps`.
 
     Args:
         model: log π, normalised or not, with a gradient, as `sample` takes it, or a `Target`.
-        init: where to begin: a position as the user holds it, or a function of a key that draws one, for a mean with
-            L = I; or a Gaussian of flat positions, whose factor has products of its kind. May be left out where the
-            model has a start of its own.
-        factor: "dense" or "diagonal", where `init` is no Gaussian.
+        init: the start: a position in the user's form, or a function of a key that draws one, as the mean with L = I;
+            or a Gaussian of flat positions, whose factor has a product `times`. May be left out if the model has a
+            start of its own.
+        factor: "dense" or "diagonal"; unused if `init` is a Gaussian.
         num_steps: steps of the ascent.
-        num_draws: z's a step, all of which are evaluated at once.
-        step_size: ρ₀, without units.
+        num_draws: draws of z in each step, all evaluated at once.
+        step_size: ρ₀, in (0, 1], without units.
         seed: an integer below 2³², or a key of `jax.random.key`; the same seed gives the same fit.
-        data: a pytree of arrays handed to the log density, where `model` is a function of (position, data).
+        data: a pytree of arrays passed to the log density, where `model` is a function of (position, data).
 
     Raises:
-        TypeError: if an argument is not of its kind, or two factors of the kind of that of `init` have no product.
-        ValueError: if a setting is out of range, or no draw is finite at the start or the end.
+        TypeError: if an argument has the wrong type, or the factor of `init` has no product `times`.
+        ValueError: if a setting is out of range, no draw is finite at the start, or the fitted log |L| is not finite.
 
     Warns:
         UserWarning: if draws were not finite, or the fit did not converge; the texts are kept in `warnings`.
@@ -149,7 +149,7 @@ def fit_gaussian(
 
 
 def _begin(model: Density, data: PyTree, init: Any, factor: FactorKind, key: Key[Array, ""]):
-    """The model, laid out where `init` tells how, and the Gaussian to begin with."""
+    """The model, laid out unless `init` is a Gaussian, and the initial Gaussian."""
     if isinstance(init, AbstractDistribution):
         model = model_of(model, data, init)
         if not (isinstance(init, Gaussian) and hasattr(init.factor, "times")):
@@ -168,7 +168,7 @@ def _begin(model: Density, data: PyTree, init: Any, factor: FactorKind, key: Key
 
 @program
 def _remaining(key, q, target, num_draws):
-    """Largest entry of (∇_a, ∇_B) at q, beyond four standard errors: 0 where the lower bound is stationary."""
+    """Largest |entry| of (∇_a, ∇_B) at q beyond four standard errors; 0 where the lower bound is stationary."""
     z = jax.vmap(q.noise)(jax.random.split(key, num_draws))
     u = jax.vmap(lambda z: gradients(q, target, z)[0])(z)
     totals = lambda u, z: (jnp.sum(u, 0), pooled_sum(jax.vmap(q.factor.outer)(u, z)))
@@ -192,7 +192,7 @@ def _fit(key, target, start, step_size, num_steps, num_draws):
 
 
 def gradients(q: Gaussian, target: Target, z: Float[Array, " n"]):
-    """u = Lᵀ∇(log π − log q) at x = m + Lz, the log weight there, and whether both are finite; else u is zero."""
+    """u = Lᵀ∇(log π − log q) at x = m + Lz, the log weight, and whether log π and ∇ log π are finite; else u = 0."""
     here = target.at(q.draw(z), 1)
     u = q.factor.tmul(here.grad) + z
     return jnp.where(here.finite, u, 0), here.logp - q.normalised_log_density(here.x), here.finite

@@ -36,11 +36,11 @@ class Importance:
     log_weights: Float[np.ndarray, " draws"]
     warnings: tuple[str, ...] = ()
     unravel: Callable[[Any], PyTree] = as_flat
-    """the user's positions of flat ones"""
+    """maps flat positions to the user's form"""
 
     @cached_property
     def draws(self) -> PyTree:
-        """The draws as the user holds them: a pytree like the model's position, each leaf of shape (M, ...)."""
+        """The draws in the user's form: a pytree like the model's position, each leaf of shape (M, ...)."""
         return jax.tree.map(np.asarray, self.unravel(self.flat_draws))
 
     @cached_property
@@ -52,14 +52,14 @@ class Importance:
     def log_marginal_likelihood(self) -> Estimate:
         r"""$\log\hat p(x) = \log\tfrac1M\sum_m w_m$, with the standard error of $\hat p$ over $\hat p$ (delta method).
 
-        $\hat p$ is unbiased; its logarithm is low by half its squared standard error.
+        $\hat p$ is unbiased; its logarithm is biased low by half its squared standard error.
         """
         M, top = len(self.log_weights), self.log_weights.max()
         return Estimate(top + np.log(np.mean(np.exp(self.log_weights - top))), np.sqrt(self.weight_variance / M))
 
     @property
     def elbo(self) -> Estimate:
-        r"""$E_q[\log\pi - \log q] \le \log p(x)$ from the same draws; −∞ where a draw has no weight at all."""
+        r"""$E_q[\log\pi - \log q] \le \log p(x)$ from the same draws; −∞ if any draw has zero weight."""
         return lower_bound(self.log_weights)
 
     @property
@@ -69,19 +69,19 @@ class Importance:
 
     @property
     def weight_variance(self) -> float:
-        r"""The variance of p/q under q, $E_p[p/q] - 1$ where p = π/p(x): how many more draws q needs than p, less one.
+        r"""The variance of p/q under q, $E_p[p/q] - 1$ where p = π/p(x): q needs 1 + this many times the draws of p.
 
-        The true value may be infinite, which no sample of weights shows: see `pareto_k`.
+        The true value may be infinite, which no sample of weights shows (see `pareto_k`).
         """
         return float(np.var(len(self.weights) * self.weights, ddof=1))
 
     @cached_property
     def pareto_k(self) -> float:
-        """Pareto k̂ of the weights' tail (Vehtari et al. 2024): above 0.7 the estimates are not to be trusted.
+        """Pareto k̂ of the weights' tail (Vehtari et al. 2024): above 0.7 the estimates are unreliable.
 
-        It sees as far as the draws reach, so that a low k̂ proves nothing: on a Cauchy target in one dimension, where
-        the variance of the weights of N(0, 1) is infinite, it stays below 0.7 in half of all runs with 1,000 draws.
-        −∞ where the largest weights are all alike, ∞ where few draws have a weight, NaN with fewer than 25 draws.
+        k̂ describes only the range of the draws, so that a low k̂ proves nothing: on a Cauchy target in one dimension,
+        where the variance of the weights of N(0, 1) is infinite, it stays below 0.7 in half of all runs with 1,000
+        draws. −∞ if the largest weights are all equal, ∞ if few draws have a positive weight, NaN below 25 draws.
         """
         return pareto_k(self.log_weights)
 
@@ -90,7 +90,7 @@ class Importance:
 
         Self-normalised, $\hat f = \sum_m \bar w_m f_m$ with $\bar w_m = w_m/\sum_i w_i$ and standard error
         $\sqrt{\sum_m \bar w_m^2 (f_m - \hat f)^2}$ (Owen 2013, equation 9.9); its bias falls as 1/M. With
-        `normalised=True` the target's density is taken to have all its constants: $\tfrac1M\sum_m w_m f_m$, unbiased.
+        `normalised=True` the target's density must include all its constants: $\tfrac1M\sum_m w_m f_m$, unbiased.
         """
         check_function("f", f, "of one draw")
         values = evaluate(f, self.draws)
@@ -103,9 +103,9 @@ class Importance:
 def self_normalised(log_weights: Any, values: Any) -> Estimate:
     r"""$\hat f = \sum_m \bar w_m f_m$ with standard error $\sqrt{\sum_m \bar w_m^2 (f_m - \hat f)^2}$.
 
-    For log weights of shape (M,), up to a constant, and values of shape (M, *shape); replicates may be vmapped.
+    Takes log weights of shape (M,), up to a constant, and values of shape (M, *shape); replicates may be vmapped.
 
-    Raises ValueError for other shapes and, but for tracers, log weights that are NaN or +∞ or all −∞, or NaN values.
+    Raises ValueError for other shapes and, except for tracers, for log weights NaN, +∞ or all −∞, and values NaN.
     """
     shapes = np.shape(log_weights), np.shape(values)
     if len(shapes[0]) != 1 or shapes[1][:1] != shapes[0]:
@@ -123,7 +123,7 @@ def self_normalised(log_weights: Any, values: Any) -> Estimate:
 
 
 def _check_weights(log_weights: np.ndarray) -> None:
-    """Raises ValueError where log weights make no weights."""
+    """Raises ValueError if log weights are NaN or +∞, or all of them −∞."""
     if bad := int(np.sum(np.isnan(log_weights) | (log_weights == np.inf))):
         raise ValueError(
             f"log_weights has {bad} entries that are NaN or +∞; set them to −∞, which is no weight, or leave them out"
@@ -133,7 +133,7 @@ def _check_weights(log_weights: np.ndarray) -> None:
 
 
 def lower_bound(log_weights: Any) -> Estimate:
-    """The ELBO from log weights of shape (M,); −∞, without a standard error, where a draw has no weight."""
+    """The ELBO from log weights of shape (M,); −∞ with standard error NaN if any draw has zero weight."""
     if np.all(np.asarray(log_weights) > -np.inf):
         return average(log_weights)
     return Estimate(np.asarray(-np.inf), np.asarray(np.nan))
@@ -153,23 +153,22 @@ def importance(
 ) -> Importance:
     """Importance sampling of the model from q.
 
-    Draws at which log π is NaN or +∞ get no weight, and are told of in `warnings`.
+    Draws at which log π is NaN or +∞ get zero weight and are reported in `warnings`.
 
     Args:
         model: log π, as `sample` takes it, or a `Target`; where it is log p(θ, x), the marginal likelihood p(x) is
-            estimated. A log density of anything but a vector comes as `Model(log_density, position)`.
-        distribution: q, of flat positions, which must know its `log_normaliser`; its tails should not fall faster than
-            the model's.
+            estimated. A log density of anything but a vector is passed as `Model(log_density, position)`.
+        distribution: q, of flat positions, with a `log_normaliser`; its tails should not fall faster than the model's.
         num_draws: M, at least 2.
         seed: an integer below 2³², or a key of `jax.random.key`; the same seed gives the same draws.
-        data: a pytree of arrays handed to the log density, where `model` is a function of (position, data).
+        data: a pytree of arrays passed to the log density, where `model` is a function of (position, data).
 
     Raises:
         ValueError: if an argument is out of range, or no draw has a positive weight.
-        TypeError: if an argument is not of its kind.
+        TypeError: if an argument has the wrong type.
 
     Warns:
-        UserWarning: if k̂ > 0.7, or cannot be told, with the remedy; the text is kept in the result's `warnings`.
+        UserWarning: if k̂ > 0.7 or NaN, with the remedy, or log π is NaN or +∞ at draws; `warnings` keeps the texts.
     """
     model, key = model_of(model, data, distribution), key_of(seed)
     num_draws = check_room("num_draws", check_whole("num_draws", num_draws, 2), distribution.dim)

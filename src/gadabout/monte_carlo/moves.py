@@ -1,4 +1,4 @@
-"""Which samplers may move the particles of sequential Monte Carlo, and which one does by default."""
+"""Samplers that may move the particles of sequential Monte Carlo: the check of them, and the default."""
 
 import dataclasses
 from typing import Any
@@ -15,9 +15,9 @@ from gadabout.sampler import Sampler
 
 
 def default_moves() -> Sampler:
-    """MALA whose step size h follows dual averaging towards an acceptance rate of 0.574.
+    """MALA whose step size h is adapted by dual averaging to an acceptance rate of 0.574.
 
-    Iterates are drawn to 10 h₀ = √2, near the best h of whitened coordinates. They are drawn twice as strongly as in
+    Iterates shrink towards 10 h₀ = √2, near the best h of whitened coordinates. The shrinkage is twice as strong as in
     the source, γ = 0.1: a stage has few iterations, in which wide swings of h would leave an average far too small.
     """
     adaptation = DualAveraging(0.574, proposal_scale, regularisation=0.1)  # pyright: ignore[reportArgumentType]
@@ -25,12 +25,12 @@ def default_moves() -> Sampler:
 
 
 def check_moves(sampler: Any, n: int) -> Sampler:
-    """The sampler, with its settings in the float type that JAX is set to now, if particles can be moved by it.
+    """The sampler, with its settings in JAX's current float type; raises if it cannot move particles.
 
-    Its kernel must leave whatever target it is given invariant, from nothing but the points where particles stand.
-    `n` counts their coordinates.
+    Its kernel must leave any given target invariant, and its state must be no more than the particle's point. `n` is
+    the number of coordinates.
 
-    Raises TypeError for what is no sampler, ValueError for one whose moves would make the particles wrong.
+    Raises TypeError unless it is a sampler, ValueError if its moves would make the particles wrong.
     """
     if not isinstance(sampler, Sampler):
         raise TypeError(f"sampler must be a recipe's result, such as gadabout.mala(), got {shown(sampler)}")

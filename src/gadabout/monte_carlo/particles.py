@@ -1,4 +1,4 @@
-"""The particles of sequential Monte Carlo: what is told of them, how they are whitened, and how resampled."""
+"""The particles of sequential Monte Carlo: the result that holds them, their whitening and their resampling."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -20,9 +20,9 @@ from gadabout.monte_carlo.plain import Estimate, average, evaluate
 class SequentialMonteCarlo:
     """Particles of the last temperature, equally weighted, and the trace of K stages.
 
-    `flat_draws` are the particles as flat positions, shape (N, n). `temperatures` begins with 0, shape (K + 1,). `ess`
-    is that of the weights before each resampling, `acceptance_rate` that of each stage's frozen moves, `log_increments`
-    what each stage adds to the log marginal likelihood: shape (K,).
+    `flat_draws` are the particles as flat positions, shape (N, n). `temperatures` begins with 0, shape (K + 1,). The
+    others have shape (K,): `ess` of the weights before each resampling, `acceptance_rate` of each stage's moves with
+    frozen θ, and `log_increments`, each stage's contribution to the log marginal likelihood.
     """
 
     flat_draws: Float[np.ndarray, "particles n"]
@@ -32,18 +32,18 @@ class SequentialMonteCarlo:
     log_increments: Float[np.ndarray, " stages"]
     warnings: tuple[str, ...] = ()
     unravel: Callable[[Any], PyTree] = as_flat
-    """the user's positions of flat ones"""
+    """maps flat positions to the user's form"""
 
     @cached_property
     def draws(self) -> PyTree:
-        """The particles as the user holds them: a pytree like the model's position, each leaf of shape (N, ...)."""
+        """The particles in the user's form: a pytree like the model's position, each leaf of shape (N, ...)."""
         return jax.tree.map(np.asarray, self.unravel(self.flat_draws))
 
     @property
     def log_marginal_likelihood(self) -> Estimate:
-        r"""log Ẑ, with the standard error $\sqrt{\sum_k (N/\mathrm{ESS}_k - 1)/N}$ of moves that mix perfectly.
+        r"""log Ẑ, with the standard error $\sqrt{\sum_k (N/\mathrm{ESS}_k - 1)/N}$ for moves that mix perfectly.
 
-        Where they do not, it is too small: the scatter of runs with other seeds is the safe measure.
+        If they do not, it is too small; the spread of runs with other seeds is the safe measure.
         """
         N = len(self.flat_draws)
         return Estimate(np.sum(self.log_increments), np.sqrt(np.sum(N / self.ess - 1) / N))
@@ -58,7 +58,7 @@ class SequentialMonteCarlo:
 
 
 class TemperingLimit(RuntimeError):
-    """The limit on stages was reached below λ = 1; `partial` holds the particles of that temperature and the trace."""
+    """Raised if λ < 1 at the limit on stages; `partial` holds the particles of that temperature and the trace."""
 
     def __init__(self, message: str, partial: SequentialMonteCarlo):
         super().__init__(message)
@@ -66,7 +66,7 @@ class TemperingLimit(RuntimeError):
 
 
 def whitening(x: Float[Array, "N n"], weights: Float[Array, " N"]) -> tuple[Float[Array, " n"], Float[Array, "n n"]]:
-    """The weighted mean and lower Cholesky factor of the weighted covariance; its diagonal where it has no factor."""
+    """The weighted mean and lower Cholesky factor of the weighted covariance, or of its diagonal if it has none."""
     m = weights @ x
     centred = x - m
     covariance = (weights * centred.T) @ centred
@@ -77,7 +77,7 @@ def whitening(x: Float[Array, "N n"], weights: Float[Array, " N"]) -> tuple[Floa
 
 
 def whiten(x: Float[Array, "N n"], m: Float[Array, " n"], C: Float[Array, "n n"]) -> Float[Array, "N n"]:
-    """z of x = m + C z, for all particles."""
+    """Solves x = m + C z for z, for all particles."""
     return jax.scipy.linalg.solve_triangular(C, (x - m).T, lower=True).T
 
 
@@ -93,8 +93,8 @@ def _checked(weights: Any) -> Array:
 def systematic_resampling(weights: Float[Array, " N"], *, seed: Seed = 0) -> Int[Array, " N"]:
     """Indices of N offspring: i appears ⌊N w_i⌋ or ⌈N w_i⌉ times, N w_i on average; weights need not sum to one.
 
-    Under `jit` or `vmap` the seed must be a key. The comb (u + 0 … N − 1)/N with one uniform u, laid over the cumulated
-    weights (Douc, Cappé & Moulines 2005).
+    Under `jit` or `vmap` the seed must be a key. The comb (u + 0 … N − 1)/N, with one uniform u, selects from the
+    cumulative weights (Douc, Cappé & Moulines 2005).
     """
     if not isinstance(weights, Tracer):
         weights = _checked(weights)

@@ -17,7 +17,7 @@ from gadabout.proposals import AbstractDistribution
 
 
 class Estimate(NamedTuple):
-    """An estimate with its standard error, both with the shape of what is estimated."""
+    """An estimate with its standard error, both with the shape of the estimand."""
 
     value: Float[np.ndarray, "*shape"]
     standard_error: Float[np.ndarray, "*shape"]
@@ -43,20 +43,20 @@ def plain(
 ) -> Estimate:
     r"""$\hat f = \tfrac1M\sum_m f(\theta_m)$, $\theta_m \sim p$ independent, with standard error $s_f/\sqrt M$.
 
-    $s_f^2 = \tfrac1{M-1}\sum_m (f(\theta_m) - \hat f)^2$ estimates the variance of f, of whatever dimension θ is
+    $s_f^2 = \tfrac1{M-1}\sum_m (f(\theta_m) - \hat f)^2$ estimates the variance of f, whatever the dimension of θ
     (lectures, "Accuracy of Monte Carlo").
 
     Args:
         f: a function of one draw that returns a number or an array of any shape.
         distribution: p, one of the library's distributions of flat positions, or a function of a key that returns one
             draw, any pytree.
-        position: an example of what f takes, where `distribution` is one of flat positions and f takes something else.
+        position: an example of the argument of f, if `distribution` is one of flat positions and f takes another form.
         num_draws: M, at least 2.
         seed: an integer below 2³², or a key of `jax.random.key`; the same seed gives the same estimate.
 
     Raises:
         ValueError: if `num_draws` or `seed` is out of range, or `position` has another number of coordinates.
-        TypeError: if an argument is not of its kind.
+        TypeError: if an argument has the wrong type.
     """
     check_function("f", f, "of one draw")
     num_draws = check_whole("num_draws", num_draws, 2)
@@ -67,7 +67,7 @@ def plain(
 
 
 def _drawn_by(distribution: Any, position: PyTree) -> tuple[Callable[..., PyTree], Callable[[Any], PyTree]]:
-    """The function of a key that draws, and the one from its draws to what f takes."""
+    """The function of a key that draws, and the function from its draws to the argument of f."""
     if not isinstance(distribution, AbstractDistribution):
         if position is not None:
             raise TypeError("position: f takes what a function of a key draws; leave the argument out")
@@ -93,7 +93,7 @@ def average(values: Float[Array, "draws *shape"] | np.ndarray) -> Estimate:
     values = check_array("values", values, wanted, finite=False)
     if values.ndim == 0 or len(values) < 2:
         raise ValueError(f"values must have a leading axis of at least 2 independent draws, got shape {values.shape}")
-    with np.errstate(invalid="ignore"):  # values that are not finite make an estimate that is not
+    with np.errstate(invalid="ignore"):  # non-finite values give a non-finite estimate
         return Estimate(values.mean(0), values.std(0, ddof=1) / np.sqrt(len(values)))
 
 
@@ -101,13 +101,13 @@ def error_split(estimates: Float[Array, "replicates *shape"] | np.ndarray, truth
     r"""The mean squared error of independent replicates of an estimate, split into squared bias and variance.
 
     $\tfrac1R\sum_r (\hat f_r - f)^2 = (\bar f - f)^2 + \tfrac1R\sum_r (\hat f_r - \bar f)^2$, exactly. Where the
-    estimates average M draws from q ≠ p, the first part tends to $(E_q f - E_p f)^2$, which no number of draws lessens,
-    and the second to $\mathrm{Var}_q f/M$ (lectures, "Accuracy of Monte Carlo"). The first part is estimated too high
-    by variance/R.
+    estimates average M draws from q ≠ p, the first part tends to $(E_q f - E_p f)^2$, which no number of draws reduces,
+    and the second to $\mathrm{Var}_q f/M$ (lectures, "Accuracy of Monte Carlo"). The estimate of the first part is
+    biased upwards by variance/R.
 
     Args:
         estimates: R replicates of shape (R, *shape), R at least 2.
-        truth: what they estimate, of shape (*shape).
+        truth: the true value, of shape (*shape).
 
     Raises:
         ValueError: if there are fewer than two replicates, or `truth` has another shape.
@@ -123,7 +123,7 @@ def error_split(estimates: Float[Array, "replicates *shape"] | np.ndarray, truth
 
 
 def evaluate(f: Callable[..., Any], draws: PyTree) -> Float[np.ndarray, "draws *shape"]:
-    """f at each draw; warns where it is not finite, naming the first such draw."""
+    """The values of f at all draws; warns if any is not finite, naming the first such draw."""
     each = jax.vmap(lambda draw: numbers_from("f", "of one draw", f, draw))
     values = np.asarray(compiled(each, draws)(draws))
     finite = np.isfinite(values).reshape(len(values), -1).all(1)

@@ -3,10 +3,10 @@ r"""Rejection sampling with a checked envelope (lectures, "Rejection sampling").
     Find q and c with c q(θ) ≥ π(θ) everywhere.                          log_envelope = log c
     While true:  θ ~ q,  u ~ Uniform(0, c q(θ)),  if u < π(θ): break.    _propose: −E ≤ log π − log q − log c
 
-E ~ Exponential(1) stands for −log of a uniform number, which is infinite once in 2²³ draws of float32 and would then
-accept anything. Proposal i is a function of (seed, i) alone, always evaluated in the same block of `BLOCK` so that it
-rounds alike, and only those up to the last draw that was asked for are counted and checked: neither the result nor a
-violated envelope depends on the batch size.
+E ~ Exponential(1) replaces −log of a uniform number, which is infinite once in 2²³ draws of float32 and would then
+accept anything. Proposal i is a function of (seed, i) alone, and is always evaluated in the same block of `BLOCK`, so
+that rounding is the same. Only proposals up to the last requested draw are counted and checked. So neither the result
+nor a violated envelope depends on the batch size.
 """
 
 from collections.abc import Callable
@@ -26,13 +26,13 @@ from gadabout.programs import program
 from gadabout.proposals import AbstractDistribution
 
 BLOCK = 256
-"""proposals evaluated by one vectorised call, whatever the batch size"""
+"""number of proposals in one vectorised call, for any batch size"""
 
 
 class EnvelopeViolated(ValueError):
-    """A proposed `point` at which log π − log q, the `log_ratio`, exceeds the envelope: the draws would be wrong.
+    """Raised if `log_ratio` = log π − log q at a proposed `point` exceeds the envelope: the draws would be wrong.
 
-    `point` is as the user holds positions.
+    `point` is in the user's form.
     """
 
     def __init__(self, message: str, point: PyTree, log_ratio: float):
@@ -41,7 +41,7 @@ class EnvelopeViolated(ValueError):
 
 
 class ProposalLimit(RuntimeError):
-    """The limit on proposals was reached first; `partial` is the `Rejection` result of what was drawn by then."""
+    """Raised if the limit on proposals is reached first; `partial` is the `Rejection` of the draws made by then."""
 
     def __init__(self, message: str, partial: "Rejection"):
         super().__init__(message)
@@ -50,34 +50,34 @@ class ProposalLimit(RuntimeError):
 
 @dataclass(frozen=True)
 class Rejection:
-    r"""Independent draws from π, flat of shape (num_draws, n), and what they cost.
+    r"""Independent draws from π, flat of shape (num_draws, n), and the number of proposals that they took.
 
-    With k draws from N proposals, $(k - 1)/(N - 1)$ estimates the acceptance rate without bias, for proposing stops at
-    the k-th acceptance (Haldane 1945). The rate is $Z/c$ where $Z = \int\pi$, whence `log_normaliser` estimates log Z,
-    with a standard error by the delta method.
+    With k draws from N proposals, $(k - 1)/(N - 1)$ estimates the acceptance rate without bias, because proposing stops
+    at the k-th acceptance (Haldane 1945). The rate is $Z/c$ with $Z = \int\pi$, so that `log_normaliser` estimates
+    log Z, with a standard error by the delta method.
     """
 
     flat_draws: Float[np.ndarray, "draws n"]
     num_proposals: int
     log_envelope: float
     unravel: Callable[[Any], PyTree] = as_flat
-    """the user's positions of flat ones"""
+    """maps flat positions to the user's form"""
 
     @cached_property
     def draws(self) -> PyTree:
-        """The draws as the user holds them: a pytree like the model's position, each leaf of shape (num_draws, ...)."""
+        """The draws in the user's form: a pytree like the model's position, each leaf of shape (num_draws, ...)."""
         return jax.tree.map(np.asarray, self.unravel(self.flat_draws))
 
     @property
     def acceptance_rate(self) -> Estimate:
-        """Share of the proposals that π accepts."""
+        """Estimate of the share of proposals that are accepted."""
         k, N = len(self.flat_draws), self.num_proposals
         rate = (k - 1) / (N - 1) if k >= 2 else k / N
         return Estimate(np.asarray(rate), np.sqrt(rate * (1 - rate) / max(N - 2, 1)))
 
     @property
     def log_normaliser(self) -> Estimate:
-        """log Z, the log of the integral of π; −∞ where nothing was accepted."""
+        """log Z, the log of the integral of π; −∞ if nothing was accepted."""
         rate, error = self.acceptance_rate
         with np.errstate(divide="ignore", invalid="ignore"):
             return Estimate(self.log_envelope + np.log(rate), error / rate)
@@ -98,22 +98,21 @@ def rejection(
 
     Args:
         model: log π, normalised or not, as `sample` takes it, or a `Target`. A log density of anything but a vector
-            comes as `Model(log_density, position)`.
-        distribution: q, of flat positions, which must know its `log_normaliser`.
-        log_envelope: log c, at least as large as log π − log q anywhere.
+            is passed as `Model(log_density, position)`.
+        distribution: q, of flat positions, with a `log_normaliser`.
+        log_envelope: log c, at least as large as log π − log q everywhere.
         num_draws: draws to return, at least 2.
         seed: an integer below 2³², or a key of `jax.random.key`; the same seed gives the same draws.
-        data: a pytree of arrays handed to the log density, where `model` is a function of (position, data).
-        max_proposals: where to give up, below 2³².
-        batch_size: proposals made between two looks at what was accepted, rounded up to whole blocks of 256; the
-            result does not depend on it.
+        data: a pytree of arrays passed to the log density, where `model` is a function of (position, data).
+        max_proposals: largest number of proposals, below 2³².
+        batch_size: proposals evaluated at a time, rounded up to whole blocks of 256; the result does not depend on it.
 
     Raises:
         ValueError: if an argument is out of range.
-        TypeError: if an argument is not of its kind.
-        EnvelopeViolated: if log π − log q exceeds `log_envelope`, or is not a number, at a proposed point, the first of
-            which is reported.
-        ProposalLimit: if `max_proposals` were not enough; the error keeps what was drawn.
+        TypeError: if an argument has the wrong type.
+        EnvelopeViolated: if log π − log q exceeds `log_envelope`, or is not a number, at a proposed point; the first
+            such point is reported.
+        ProposalLimit: if `max_proposals` are not enough; the error keeps the draws made by then.
     """
     model, key = model_of(model, data, distribution), key_of(seed)
     num_draws = check_whole("num_draws", num_draws, 2)
@@ -146,7 +145,7 @@ def rejection(
 
 @program
 def _propose(key, numbers, distribution, target, log_envelope):
-    """Points (batch, n), log π − log q (batch,) and which are accepted, for the numbers (batch / BLOCK, BLOCK)."""
+    """Points (batch, n), log π − log q (batch,) and acceptances (batch,) for `numbers` (batch / BLOCK, BLOCK)."""
 
     def propose(i):
         draw_key, accept_key = jax.random.split(jax.random.fold_in(key, i))
@@ -160,7 +159,7 @@ def _propose(key, numbers, distribution, target, log_envelope):
 
 
 def _check(points: np.ndarray, log_ratio: np.ndarray, log_envelope: float, unravel: Callable[[Any], PyTree]) -> None:
-    """Raises EnvelopeViolated for the first point beyond what rounding explains."""
+    """Raises EnvelopeViolated for the first point that exceeds the envelope by more than rounding."""
     tolerance = 1e3 * np.finfo(log_ratio.dtype).eps * (1 + abs(log_envelope))
     beyond = np.flatnonzero(~(log_ratio <= log_envelope + tolerance))
     if not len(beyond):

@@ -1,4 +1,4 @@
-r"""Sequential Monte Carlo by tempering, with our samplers as moves (Del Moral, Doucet & Jasra 2006).
+r"""Sequential Monte Carlo by tempering, with the library's samplers as moves (Del Moral, Doucet & Jasra 2006).
 
 From $q_0$ to π through $\pi_\lambda \propto q_0^{1-\lambda}\pi^\lambda$, $0 = \lambda_0 < \dots < \lambda_K = 1$:
 
@@ -10,12 +10,12 @@ From $q_0$ to π through $\pi_\lambda \propto q_0^{1-\lambda}\pi^\lambda$, $0 = 
         Resample: systematic.                                                                 systematic_resampling
         Move by a kernel that leaves π_{λ+Δ} invariant.                                       _move
 
-The moves are a recipe's own transitions in the coordinates (θ − m) = C z, so that any sampler starts from the
-particles' covariance; θ of its kernel and its memory are kept from stage to stage. In each stage it adapts for
-`num_adapt` iterations, pooled over all particles, at whose end its windows end; then it settles, and is frozen for
-`num_moves`. Deviation from the source: schedule,
-whitening and adaptation look at the particles, so that Ẑ is consistent but no longer exactly unbiased (Beskos, Jasra,
-Kantas & Thiery 2016).
+The moves are a recipe's own transitions in the coordinates z of θ − m = C z, so that any sampler starts from the
+particles' covariance. The kernel's parameters and the adaptation's memory are kept from stage to stage. In each stage
+the sampler adapts for `num_adapt` iterations, pooled over all particles, after which its windows end and its kernel
+settles. It then makes `num_moves` iterations with frozen parameters. Deviation from the source: schedule, whitening and
+adaptation depend on the particles, so that Ẑ is consistent but no longer exactly unbiased (Beskos, Jasra, Kantas &
+Thiery 2016).
 """
 
 import warnings
@@ -64,24 +64,23 @@ def smc(
 
     Args:
         model: log π, as `sample` takes it, or a `Target`; where it is log p(θ, x), the marginal likelihood p(x) is
-            estimated. A log density of anything but a vector comes as `Model(log_density, position)`.
-        distribution: q₀, of flat positions, which must know its `log_normaliser`; the prior, or a Gaussian that covers
-            the model.
+            estimated. A log density of anything but a vector is passed as `Model(log_density, position)`.
+        distribution: q₀, of flat positions, with a `log_normaliser`; the prior, or a Gaussian that covers the model.
         sampler: the moves, any recipe's result whose draws are exact; MALA with a dual-averaged step size by default.
-            Its proposal should begin near unit scale, for it moves in whitened coordinates.
+            Its proposal should start near unit scale, because it moves in whitened coordinates.
         num_particles: N, more than twice the number of coordinates.
         seed: an integer below 2³², or a key of `jax.random.key`; the same seed gives the same particles.
-        data: a pytree of arrays handed to the log density, where `model` is a function of (position, data).
-        ess_share: the ESS that each stage's weights are tempered to, as a share of N.
-        num_adapt: iterations a stage in which the sampler adapts, pooled over the particles.
-        num_moves: iterations a stage with θ frozen.
-        max_stages: where to give up.
+        data: a pytree of arrays passed to the log density, where `model` is a function of (position, data).
+        ess_share: target ESS of each stage's weights, as a share of the number of particles where π is positive.
+        num_adapt: iterations of each stage in which the sampler adapts, pooled over the particles.
+        num_moves: iterations of each stage with θ frozen.
+        max_stages: largest number of stages.
 
     Raises:
-        ValueError: if a setting is out of range, the sampler's moves do not leave tempered targets as they are, or no
+        ValueError: if a setting is out of range, the sampler's moves do not leave tempered targets invariant, or no
             particle of q₀ falls where the target is positive.
-        TypeError: if an argument is not of its kind.
-        TemperingLimit: if λ = 1 is not reached in `max_stages`; the error keeps what was drawn.
+        TypeError: if an argument has the wrong type.
+        TemperingLimit: if λ = 1 is not reached in `max_stages`; the error keeps the particles.
 
     Warns:
         UserWarning: if a stage accepted less than 5 % of its moves; the text is kept in the result's `warnings`.
@@ -138,7 +137,7 @@ class Bridge(eqx.Module):
 
 
 def _each_once(target, distribution, sampler, num_particles, key):
-    """All programs, with one move each."""
+    """Calls all programs once, with one move each."""
     bridge = Bridge(distribution, target)
     x, state = _start(key, sampler, bridge, num_particles)
     λ, log_weights, *_ = _reweigh(bridge, x, jnp.zeros(()), jnp.asarray(0.5))
@@ -147,7 +146,7 @@ def _each_once(target, distribution, sampler, num_particles, key):
 
 @program
 def _start(key, sampler, bridge, num_particles):
-    """Particles from q₀, and the state of a sampler that has learned nothing yet."""
+    """Particles from q₀, and the initial state of the sampler."""
     x = jax.vmap(bridge.distribution.sample)(jax.random.split(key, num_particles))
     m, C = whitening(x, jnp.full(num_particles, 1 / num_particles))
     return x, sampler.init(Target(bridge, (jnp.ones(()), m, C)), whiten(x, m, C))
@@ -157,7 +156,7 @@ def _start(key, sampler, bridge, num_particles):
 def _reweigh(bridge, x, λ, share):
     """The next λ, the log weights that lead to it, their ESS, and the log of their mean.
 
-    ESS falls as Δ grows. Particles where π is zero lose all weight at any Δ: the ESS is measured against the others.
+    ESS falls as Δ grows. Particles where π is zero have zero weight at any Δ > 0: the target is a share of the others.
     """
     log_ratio = jax.vmap(bridge.log_ratio)(x)
     aim = share * jnp.sum(jnp.isfinite(log_ratio))
@@ -183,9 +182,9 @@ def _reweigh(bridge, x, λ, share):
 
 @program
 def _stage(key, sampler, bridge, x, state, λ, log_weights, num_adapt, num_moves):
-    """Resamples the particles and moves them under π_λ; θ and memory are those of `state`, of the stage before.
+    """Resamples the particles and moves them under π_λ, with θ and memory from `state`, that of the previous stage.
 
-    The state that is handed on is that from before the kernel settled, which can go on learning.
+    The returned state is the one before the kernel settles, which can continue to adapt.
     """
     resample_key, adapt_key, move_key = jax.random.split(key, 3)
     weights = jax.nn.softmax(log_weights)

@@ -1,4 +1,4 @@
-"""Proposals: where to go next, and the log-ratio that makes it a Metropolis move."""
+"""Proposals: rules that draw the next point and give the log-ratio of the Metropolis move."""
 
 import lazy_loader
 

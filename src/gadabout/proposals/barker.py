@@ -1,4 +1,4 @@
-"""The Barker proposal, the sturdy relative of MALA (Livingstone & Zanella 2022)."""
+"""The Barker proposal, a robust relative of MALA (Livingstone & Zanella 2022)."""
 
 from typing import NamedTuple
 
@@ -12,7 +12,7 @@ from gadabout.proposals.base import AbstractProposal
 
 
 class BarkerNoise(NamedTuple):
-    """The size and first sign of each component's step, and the uniform that decides whether the sign is flipped."""
+    """Size and initial sign of each component's step (`z`), and the `uniform` number that decides whether it flips."""
 
     z: Float[Array, " n"]
     uniform: Float[Array, " n"]
@@ -24,7 +24,7 @@ class Barker(AbstractProposal):
     With $c(x) = L^\top\nabla\log\pi(x)$, kept in the point's cache, the sign of component i is flipped with probability
     $1/(1 + e^{c_i z_i})$. So $\zeta$ has the density $\prod_i 2\varphi(\zeta_i)\,\sigma(c_i(x)\zeta_i)$ with the
     logistic function σ, and $\log q(x|y) - \log q(y|x) = \sum_i \log\sigma(-c_i(y)\zeta_i) -
-    \log\sigma(c_i(x)\zeta_i)$. A gradient however large moves the chain no further than a random walk does
+    \log\sigma(c_i(x)\zeta_i)$. Even a very large gradient moves the chain no further than a random walk does
     (Livingstone & Zanella 2022, algorithm 1 and, with the factor, its preconditioned form).
     """
 

@@ -1,4 +1,4 @@
-"""What a proposal is: the part of a Metropolis kernel that is worth learning."""
+"""Base classes of proposals, the part of a Metropolis kernel whose parameters are learned."""
 
 from abc import abstractmethod
 from typing import Any
@@ -17,9 +17,9 @@ from gadabout.target import Point, Target
 class AbstractProposal(eqx.Module):
     """A rule that proposes a point; its parameters θ are its array leaves.
 
-    It answers where to go and with which log-ratio q(x|y) / q(y|x), and knows nothing of accepting or learning.
-    `order` says how many derivatives of the log density a move uses (see `Target.at`); a subclass that follows the
-    gradient writes `order = 1`.
+    It returns the proposed point y and the log of q(x|y) / q(y|x); acceptance and learning happen elsewhere.
+    `order` is the number of derivatives of the log density that a move uses (see `Target.at`); a subclass that uses
+    the gradient sets `order = 1`.
     """
 
     @property
@@ -29,23 +29,23 @@ class AbstractProposal(eqx.Module):
 
     @abstractmethod
     def noise(self, key: Key[Array, ""], here: Point) -> PyTree:
-        """ε ~ p(ε), free of θ: all the randomness of one move from `here`."""
+        """Draws ε ~ p(ε), all the randomness of one move from `here`; p does not depend on θ."""
 
     @abstractmethod
     def move(self, noise: PyTree, here: Point, target: Target) -> tuple[Point, Float[Array, ""] | float]:
         """The proposed point y = T_θ(x, ε) and log q_θ(x|y) − log q_θ(y|x)."""
 
     def log_q(self, there: Point, here: Point) -> Float[Array, ""]:
-        """log q_θ(y|x) of any two points with their caches, up to a constant free of θ: see `ScoreFunction`."""
+        """log q_θ(y|x) of any two points with their caches, up to a constant free of θ (see `ScoreFunction`)."""
         raise NotImplementedError(f"{type(self).__name__} has no log_q(there, here), the density of its proposals")
 
     def cache(self, here: Point) -> PyTree:
-        """What is worth keeping of a point while θ stands still; `arrive` puts it into the point that is proposed."""
+        """Quantities of a point that are reused while θ is unchanged; `arrive` stores them in the proposed point."""
         return None
 
     @property
     def cached_by(self) -> PyTree:
-        """That part of θ which `cache` looks at."""
+        """The part of θ on which `cache` depends."""
         return self
 
     def arrive(self, y: Float[Array, " n"], target: Target) -> Point:
@@ -62,7 +62,7 @@ class AbstractProposal(eqx.Module):
 
 
 class AbstractReparametrised(AbstractProposal):
-    """A proposal y = T_θ(x, ε) that can be differentiated in θ, with a known entropy: what Algorithm 1 learns."""
+    """A proposal y = T_θ(x, ε), differentiable in θ and with a known entropy, as Algorithm 1 requires."""
 
     @abstractmethod
     def entropy(self, here: Point) -> Float[Array, ""]:
@@ -71,11 +71,11 @@ class AbstractReparametrised(AbstractProposal):
     def move_and_pullback(
         self, noise: PyTree, here: Point, target: Target
     ) -> tuple[Point, Float[Array, ""] | float, Partial]:
-        """What `move` returns, and the pullback of the log acceptance ratio with respect to θ.
+        """The results of `move`, and the pullback of the log acceptance ratio with respect to θ.
 
-        The pullback takes a weight w to w · ∇_θ {log π(T_θ(x, ε)) + log q_θ(x|y) − log q_θ(y|x)}, a tree shaped as θ;
-        with a second argument v, of shape (n,), ∇_θ vᵀ T_θ(x, ε) is added. Here it comes from automatic
-        differentiation; a proposal with a cheaper closed form overrides this method, and a test holds it to this one.
+        The pullback maps a weight w to w · ∇_θ {log π(T_θ(x, ε)) + log q_θ(x|y) − log q_θ(y|x)}, a tree shaped as θ.
+        A second argument v, of shape (n,), adds ∇_θ vᵀ T_θ(x, ε). This method uses automatic differentiation. A
+        proposal with a cheaper closed form overrides it, and a test compares the two.
         """
         theta, rest = eqx.partition(self, eqx.is_inexact_array)
 
@@ -92,7 +92,7 @@ class AbstractReparametrised(AbstractProposal):
 
 
 def checked_move(proposal: AbstractProposal, noise: PyTree, here: Point, target: Target) -> tuple[Point, Any]:
-    """What `move` returns; raises TypeError or ValueError while tracing where it is not a point and a log-ratio."""
+    """The results of `move`; raises TypeError or ValueError while tracing unless they are a point and a log-ratio."""
     name = f"{type(proposal).__name__}.move"
     check_call(name, "(noise, here, target)", proposal.move, noise, here, target)
     moved = proposal.move(noise, here, target)
@@ -106,7 +106,7 @@ def checked_move(proposal: AbstractProposal, noise: PyTree, here: Point, target:
 
 
 def renew_cache(proposal: AbstractProposal, here: Point) -> Point:
-    """The point with its cache computed from the proposal's present θ."""
+    """The point with its cache computed from the proposal's current θ."""
     return Point(here.x, here.logp, here.grad, proposal.cache(here))
 
 

@@ -1,4 +1,4 @@
-"""Distributions that can be drawn from and evaluated: what independence proposals propose from."""
+"""Distributions with draws and log densities, from which independence proposals draw."""
 
 import math
 from abc import abstractmethod
@@ -31,10 +31,10 @@ class AbstractDistribution(eqx.Module):
 
     @abstractmethod
     def draw(self, noise: PyTree) -> Float[Array, " n"]:
-        """The draw that the noise stands for."""
+        """The draw computed from the noise."""
 
     def draw_with_log_density(self, noise: PyTree) -> tuple[Float[Array, " n"], Float[Array, ""]]:
-        """The draw x and log q(x); override it where the noise gives the density at less cost."""
+        """The draw x and log q(x); override it where the density is cheaper to compute from the noise."""
         x = self.draw(noise)
         return x, self.log_density(x)
 
@@ -45,8 +45,8 @@ class AbstractDistribution(eqx.Module):
     def log_normaliser(self) -> Float[Array, ""] | float:
         """The constant that `log_density` leaves out: log ∫ exp(log_density(x)) dx.
 
-        A chain needs no such constant, an estimate of a marginal likelihood does. Raises NotImplementedError where the
-        distribution does not know it.
+        A chain does not need this constant; an estimate of a marginal likelihood does. Raises NotImplementedError where
+        the distribution does not define it.
         """
         raise NotImplementedError(
             f"{type(self).__name__} gives log q(x) only up to a constant; define its method log_normaliser(), the log "
@@ -68,7 +68,7 @@ class AbstractDistribution(eqx.Module):
         return self.log_density(x) - self.log_normaliser()
 
     def sample(self, key: Key[Array, ""]) -> Float[Array, " n"]:
-        """One draw, shape (n,), such as a chain may start from: `gad.sample(…, init=lambda key: q.sample(key))`."""
+        """One draw, shape (n,), which can also be a start: `gad.sample(…, init=lambda key: q.sample(key))`."""
         return self.draw(self.noise(key))
 
 
@@ -110,8 +110,8 @@ class StudentT(AbstractDistribution):
 
     $x = m + Lz\sqrt{\nu/s}$ with $z \sim N(0, I)$, $s \sim \chi^2_\nu$, and
     $\log q(x) = -\tfrac{\nu + n}{2}\log(1 + |L^{-1}(x - m)|^2/\nu) - \log|L|$ up to a constant. Its tails fall
-    polynomially, so that π/q stays bounded where a Gaussian's would not. ν is given and not learned: the density lacks
-    the constant that depends on it.
+    polynomially, so that π/q stays bounded where it would not for a Gaussian q. ν is given and not learned:
+    `log_density` omits the constant that depends on ν.
     """
 
     mean: Float[Array, " n"]
@@ -144,7 +144,7 @@ class StudentT(AbstractDistribution):
         return self._log_density(z @ z)
 
     def _log_density(self, square):
-        """log q where |L⁻¹(x − m)|² is `square`."""
+        """log q as a function of `square` = |L⁻¹(x − m)|²."""
         ν = self.degrees_of_freedom
         return -0.5 * (ν + self.dim) * jnp.log1p(square / ν) - self.factor.log_det()
 
@@ -157,7 +157,7 @@ class StudentT(AbstractDistribution):
 
 
 def _check_centre(mean: Any, factor: Any) -> None:
-    """Raises TypeError or ValueError where a mean and a factor are not those of as many coordinates."""
+    """Raises TypeError or ValueError unless mean and factor have the same number of coordinates."""
     check_factor(factor)
     check_leaf("mean", mean, "(n,)", 1)
     if mean.shape[-1] != factor.dim:
@@ -170,10 +170,10 @@ def _degrees(value: Any) -> Any:
 
 
 class UserDistribution(AbstractDistribution):
-    """A distribution given by the user's own functions of a key, and of a flat position of `size` coordinates.
+    """A distribution given by user functions: `sample_of(key)`, and `log_density_of(x)` of a flat x of length `size`.
 
-    `log_density_of` must hold all its constants where a marginal likelihood is asked for: nothing checks that it is the
-    log density of what `sample_of` draws. Both see arrays as parameters if they are `jax.tree_util.Partial`s.
+    `log_density_of` must include all constants if a marginal likelihood is to be estimated. Nothing checks that it is
+    the log density of the draws of `sample_of`. Arrays in a `jax.tree_util.Partial` are parameters.
     """
 
     size: int = eqx.field(static=True)

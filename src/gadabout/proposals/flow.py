@@ -1,4 +1,4 @@
-"""A normalising flow: a distribution to propose from that bends as the target does."""
+"""A normalising flow: a proposal distribution that can adapt to a curved target."""
 
 import math
 from itertools import pairwise
@@ -14,7 +14,7 @@ from gadabout.proposals.distributions import AbstractDistribution
 
 
 class Network(eqx.Module):
-    """From the coordinates that a coupling leaves to tanh of log-slopes, and shifts, of those that it moves."""
+    """Maps the coordinates that a coupling keeps to the log slopes, bounded by tanh, and the shifts of the others."""
 
     layers: tuple[eqx.nn.Linear, ...]
 
@@ -29,8 +29,8 @@ class Network(eqx.Module):
 class CouplingFlow(AbstractDistribution):
     r"""$x = m + L\,f(\varepsilon)$, $\varepsilon \sim N(0, I)$, f a composition of affine couplings (Dinh et al. 2017).
 
-    Each coupling leaves half of the coordinates, a, and moves the others by networks of these:
-    $b \leftarrow b\,e^{\tanh s(a)} + t(a)$; halves take turns. `coupling_flow` makes one that begins
+    Each coupling keeps half of the coordinates, a, and transforms the other half, b, by networks s and t:
+    $b \leftarrow b\,e^{\tanh s(a)} + t(a)$. The halves alternate. `coupling_flow` makes a flow that starts
     as $N(m, LL^\top)$.
     """
 
@@ -68,7 +68,7 @@ class CouplingFlow(AbstractDistribution):
         return 0.5 * self.dim * math.log(2 * math.pi)
 
     def _halves(self, z: Array, i: int) -> tuple[Array, Array]:
-        """What coupling i leaves, and what it moves."""
+        """The half of z that coupling i keeps, and the half that it transforms."""
         first, second = z[: self.dim // 2], z[self.dim // 2 :]
         return (second, first) if i % 2 else (first, second)
 
@@ -84,7 +84,7 @@ def coupling_flow(
     num_couplings: int = 4,
     width: int = 32,
 ) -> CouplingFlow:
-    """A `CouplingFlow` of two hidden layers of `width` units each that begins as N(mean, L Lᵀ), L = I by default.
+    """A `CouplingFlow` that starts as N(mean, L Lᵀ), L = I by default, with two hidden layers of `width` units each.
 
     Raises:
         ValueError: if there are fewer than two coordinates.
@@ -99,7 +99,7 @@ def coupling_flow(
 
 
 def _network(key: Key[Array, ""], left: int, moved: int, width: int) -> Network:
-    """A network whose last layer is 0 until it has learned."""
+    """A network whose last layer is initialised to 0."""
     sizes, keys = (left, width, width, 2 * moved), jax.random.split(key, 3)
     *hidden, last = (eqx.nn.Linear(*pair, key=k) for pair, k in zip(pairwise(sizes), keys, strict=True))
     return Network((*hidden, jax.tree.map(jnp.zeros_like, last)))

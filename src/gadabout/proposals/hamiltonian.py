@@ -15,9 +15,9 @@ from gadabout.proposals.integrators import AbstractReversibleIntegrator, Leapfro
 
 
 class Hamiltonian(AbstractProposal):
-    r"""`num_steps` steps of size h through coordinates whitened by a factor, mass matrix $(LL^\top)^{-1}$.
+    r"""A trajectory of `num_steps` steps of size h in coordinates whitened by L, with mass matrix $(LL^\top)^{-1}$.
 
-    The momentum is $p \sim N(0, I)$ and each step, if not told otherwise, a `Leapfrog`. The map preserves volume and is
+    The momentum is $p \sim N(0, I)$, and each step is a `Leapfrog` by default. The map preserves volume and is
     its own inverse once the momentum is flipped, hence the log-ratio $\tfrac12\|p_0\|^2 - \tfrac12\|p\|^2$. With one
     leapfrog step this is MALA, the Langevin proposal with the factor hL. A trajectory whose energy grows by more than
     1000 is marked as diverging.
@@ -50,7 +50,7 @@ class Hamiltonian(AbstractProposal):
         return self.trajectory(noise, self.step_size, self.num_steps, here, target)
 
     def trajectory(self, momentum, step_size, num_steps, here, target):
-        """Where `num_steps` steps of size `step_size` end, both perhaps known at run time only, and the log-ratio."""
+        """The end of `num_steps` steps of size `step_size`, both of which may be traced, and the log-ratio."""
 
         def step(_, state):
             there, p = state
@@ -82,13 +82,13 @@ class JitteredNoise(NamedTuple):
 class JitteredHamiltonian(AbstractProposal):
     r"""A Hamiltonian proposal whose step size and number of steps are drawn anew for every move.
 
-    The size is uniform on $h(1 \pm j)$ and the number uniform on the whole numbers of $N \pm J$, both independent of
-    where the chain stands, so that each draw leaves the target invariant and so does their mixture. It removes the
-    resonance of a trajectory that closes upon itself (Neal 2011, section 3.2).
+    The size is uniform on $h(1 \pm j)$ and the number uniform on the whole numbers of $N \pm J$. Both are independent
+    of the state, so that each choice leaves the target invariant, and so does their mixture. The jitter removes the
+    resonance of trajectories that close upon themselves (Neal 2011, section 3.2).
 
     Where J > 0 the number of steps is known at run time only. Chains advance together: the processor makes as many
-    steps as the longest trajectory of an iteration, at most N + J, and a chain whose trajectory is over stands still
-    until then. `n_steps` and `gradient_evaluations` count each chain's own. With J = 0 the number is static.
+    steps as the longest trajectory of an iteration, at most N + J, and chains with shorter trajectories wait.
+    `n_steps` and `gradient_evaluations` count each chain's own steps. With J = 0 the number is static.
 
     Args:
         base: the proposal with h and N.

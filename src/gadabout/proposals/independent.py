@@ -1,4 +1,4 @@
-"""Independence proposals, beside the importance weights of the same q."""
+"""Independence proposals, and the importance weights of the same distribution q."""
 
 import jax
 from jaxtyping import Array, Float, Key
@@ -10,10 +10,10 @@ from gadabout.target import Point, Target
 
 
 class Independent(AbstractProposal):
-    r"""y ~ q, whatever x: accepted with probability $\min\{1, w(y)/w(x)\}$, $w = \pi/q$.
+    r"""Draws y ~ q, independent of x, which is accepted with probability $\min\{1, w(y)/w(x)\}$, $w = \pi/q$.
 
-    The ratio's w are the importance weights of q (lectures, "Independence M-H"): where importance sampling gives a draw
-    more weight, the chain gives it more time. log q(x) is kept in the point's cache.
+    w are the importance weights of q (lectures, "Independence M-H"): the chain stays longer at a draw to which
+    importance sampling gives more weight. log q(x) is kept in the point's cache.
     """
 
     distribution: AbstractDistribution
@@ -36,9 +36,9 @@ class Independent(AbstractProposal):
 
 
 class ReparametrisedIndependent(Independent, AbstractReparametrised):
-    """The same, with what Algorithm 1 needs to learn q: its draws are differentiated in its parameters.
+    """An `Independent` proposal whose q Algorithm 1 can learn: draws are differentiated in the parameters of q.
 
-    `LogRatio` is the objective meant for it; the paper's needs the distribution's `entropy`.
+    `LogRatio` is the intended objective; the paper's objective needs the distribution's `entropy`.
     """
 
     def entropy(self, here):
@@ -50,9 +50,9 @@ def importance_sample(
 ) -> tuple[Float[Array, "draws n"], Float[Array, " draws"]]:
     """Independent draws from q, shape (num_draws, n), and their log importance weights log π − log q.
 
-    The weights lack the normalising constants of π and, as `log_density` does, of q: only their ratios have a meaning,
-    and log w(y) − log w(x) is the log acceptance ratio of an `Independent` move from x to y. With q's `log_normaliser`
-    added, their mean estimates π's (`gadabout.monte_carlo.importance`).
+    The weights omit the normalising constant of π and, as `log_density` does, that of q: only their ratios matter.
+    log w(y) − log w(x) is the log acceptance ratio of an `Independent` move from x to y. With q's `log_normaliser`
+    added, the mean weight estimates π's normalising constant (`gadabout.monte_carlo.importance`).
     """
     draws = jax.vmap(distribution.sample)(jax.random.split(key, num_draws))
     return draws, jax.vmap(lambda x: log_importance_weight(distribution, target.at(x)))(draws)

@@ -1,4 +1,4 @@
-"""Integrators of Hamilton's equations, side by side: leapfrog, explicit Euler, and the exact flow of a Gaussian."""
+"""Integrators of Hamilton's equations: leapfrog, explicit Euler, and the exact flow of a Gaussian."""
 
 from abc import abstractmethod
 
@@ -11,23 +11,24 @@ from gadabout.target import Point, Target
 
 
 class AbstractIntegrator(eqx.Module):
-    r"""One step of size h along $\dot x = Lp$, $\dot p = L^\top\nabla\log\pi(x)$, whose energy is
-    $H(x, p) = -\log\pi(x) + \tfrac12\|p\|^2$: Hamilton's equations in coordinates whitened by a factor L, that is with
-    mass matrix $M = (LL^\top)^{-1}$ and momentum $L^{-\top}p$.
+    r"""One step of size h of Hamilton's equations in coordinates whitened by a factor L.
+
+    $\dot x = Lp$, $\dot p = L^\top\nabla\log\pi(x)$, with energy $H(x, p) = -\log\pi(x) + \tfrac12\|p\|^2$. The mass
+    matrix is $M = (LL^\top)^{-1}$ and the momentum $L^{-\top}p$.
     """
 
     @abstractmethod
     def step(
         self, here: Point, p: Float[Array, " n"], step_size: Float[Array, ""], factor: AbstractFactor, target: Target
     ) -> tuple[Point, Float[Array, " n"]]:
-        """Position with its gradient, and momentum, one step later."""
+        """The position with its gradient, and the momentum, after one step."""
 
 
 class AbstractReversibleIntegrator(AbstractIntegrator):
-    """An integrator that preserves volume, and goes back where it came from once the momentum is flipped.
+    """An integrator that preserves volume, and returns to its starting point once the momentum is flipped.
 
-    With both, the log-ratio of a Metropolis move is the difference of energies and nothing else, whatever the target
-    and however large the step: only these make a `Hamiltonian` proposal.
+    With both properties the log-ratio of a Metropolis move is exactly the difference of energies, for any target and
+    any step size. A `Hamiltonian` proposal takes only such integrators.
     """
 
 
@@ -46,10 +47,10 @@ class Leapfrog(AbstractReversibleIntegrator):
 
 
 class Euler(AbstractIntegrator):
-    r"""Both at once from where they were: $x' = x + hLp$, $p' = p + hL^\top\nabla\log\pi(x)$.
+    r"""The explicit Euler step, both updates from the old state: $x' = x + hLp$, $p' = p + hL^\top\nabla\log\pi(x)$.
 
     Neither reversible nor volume-preserving: on a standard Gaussian every step multiplies energy and, for each
-    coordinate, volume by $1 + h^2$. Here to be looked at beside `Leapfrog`; no proposal takes it.
+    coordinate, volume by $1 + h^2$. It is for comparison with `Leapfrog`; no proposal takes it.
     """
 
     def step(self, here, p, step_size, factor, target):
@@ -58,10 +59,10 @@ class Euler(AbstractIntegrator):
 
 
 class GaussianFlow(AbstractReversibleIntegrator):
-    r"""The exact flow of $N(m, LL^\top)$ for the time h: the ideal that others approximate.
+    r"""The exact flow of $N(m, LL^\top)$ over the time h, which other integrators approximate.
 
-    $z = L^{-1}(x - m)$ and p turn in their plane: $z' = z\cos h + p\sin h$, $p' = p\cos h - z\sin h$. A rotation
-    preserves volume and is reversible on any target, so that it may propose on any; on its own Gaussian the energy
+    $z = L^{-1}(x - m)$ and p rotate in their plane: $z' = z\cos h + p\sin h$, $p' = p\cos h - z\sin h$. A rotation
+    preserves volume and is reversible, so that it is a valid proposal for any target. On its own Gaussian the energy
     does not change, and every move is accepted.
     """
 

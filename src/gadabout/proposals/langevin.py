@@ -15,10 +15,10 @@ class Langevin(AbstractReparametrised):
 
     With $w(x) = L^\top\nabla\log\pi(x)$, kept in the point's cache, $y = x + L(\tfrac12 w(x) + \varepsilon)$ and
     $\log q(x|y) - \log q(y|x) = -\tfrac12(\|\tfrac12(w(x) + w(y)) + \varepsilon\|^2 - \|\varepsilon\|^2)$.
-    Where `exact` is False, $\nabla\log\pi(y)$ is a constant to whoever differentiates in L, and the gradient of the
-    log-ratio is one outer product (supplement B):
+    Where `exact` is False, derivatives in L treat $\nabla\log\pi(y)$ as a constant, and the gradient of the log-ratio
+    is one outer product (supplement B):
     $-\tfrac12 (g(x) - g(y))(\tfrac12 L^\top(g(x) - g(y)) + \varepsilon)^\top$.
-    Where it is True the derivative goes through $\nabla\log\pi(y)$: one Hessian-vector product.
+    Where it is True the derivative includes that of $\nabla\log\pi(y)$, one Hessian-vector product.
     """
 
     factor: AbstractFactor
@@ -57,5 +57,5 @@ def _pullback(factor, here, noise, difference, v, weight, direction=None):
     gradient = Langevin(factor.outer(-0.5 * weight * difference, v))
     if direction is None:
         return gradient
-    _, pull = jax.vjp(lambda L: L.mul(0.5 * L.tmul(here.grad) + noise), factor)  # y, two outer products: no one pair
+    _, pull = jax.vjp(lambda L: L.mul(0.5 * L.tmul(here.grad) + noise), factor)  # dy/dL is two outer products, not one
     return jax.tree.map(jnp.add, multiplied_out(gradient), Langevin(*pull(direction)))

@@ -1,4 +1,4 @@
-"""Gaussian mixtures: a distribution to propose from, and a random walk that takes each place's own shape."""
+"""Gaussian mixtures: a proposal distribution, and a random walk with the covariance of the local component."""
 
 import math
 
@@ -54,9 +54,9 @@ class GaussianMixture(AbstractDistribution):
 class MixtureWalk(AbstractProposal):
     r"""$q(y|x) = \sum_j r_j(x)\,N(y|x, h^2L_jL_j^\top)$, $r_j(x)$ the responsibilities of a mixture at x.
 
-    Each mode is walked with its own covariance. The component is chosen by the state, which is part of the proposal
-    and is corrected for: the ratio $q(x|y)/q(y|x)$ is that of the whole sums, in which only the $r_j$ differ, because
-    the normals are symmetric. $\log r(x)$ is kept in the point's cache.
+    Each mode has its own covariance of steps. The component is drawn with probabilities that depend on the state, and
+    the acceptance ratio corrects for that: $q(x|y)/q(y|x)$ is the ratio of the whole sums, in which only the $r_j$
+    differ, because the normals are symmetric. $\log r(x)$ is kept in the point's cache.
     """
 
     mixture: GaussianMixture
@@ -77,7 +77,7 @@ class MixtureWalk(AbstractProposal):
 
 
 def component(u: Float[Array, ""], weights: Float[Array, " K"]) -> Array:
-    """The component that a uniform number in [0, 1) falls on."""
+    """The index of the component that u, uniform on [0, 1), selects with probabilities proportional to `weights`."""
     cumulative = jnp.cumsum(weights)
     return jnp.clip(jnp.searchsorted(cumulative, u * cumulative[-1], side="right"), 0, weights.shape[0] - 1)
 

@@ -1,4 +1,4 @@
-"""A random walk at several scales, whose choice among them can be learned though not differentiated."""
+"""A random walk at several scales, whose probabilities are learned although moves have no derivative in them."""
 
 import equinox as eqx
 import jax
@@ -11,14 +11,14 @@ from gadabout.proposals.base import AbstractProposal
 
 
 class MultiscaleWalk(AbstractProposal):
-    r"""$y = x + s_kL\varepsilon$, k drawn by weights w: $q(y|x) = \sum_k w_k N(y|x, s_k^2LL^\top)$, symmetric.
+    r"""$y = x + s_kL\varepsilon$, k drawn with probabilities w: $q(y|x) = \sum_k w_k N(y|x, s_k^2LL^\top)$, symmetric.
 
-    k jumps where w changes, so that y has no derivative in w: Algorithm 1 learns w and L by `ScoreFunction`.
+    k is discrete, so that y has no derivative in w: Algorithm 1 learns w and L with `ScoreFunction`.
 
     Args:
         factor: L.
         logits: v with w = softmax(v), shape (K,).
-        scales: s, positive, K numbers, which are not learned.
+        scales: s, K positive numbers, which are not learned.
     """
 
     factor: AbstractFactor

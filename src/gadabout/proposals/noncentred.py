@@ -1,4 +1,4 @@
-"""A Langevin proposal in coordinates whose scales and places depend on ancestors, all of it learned."""
+"""A Langevin proposal in coordinates whose scales and locations depend on ancestors; the dependence is learned."""
 
 import equinox as eqx
 import jax
@@ -12,15 +12,15 @@ from gadabout.proposals.base import AbstractReparametrised
 
 
 class NoncentredLangevin(AbstractReparametrised):
-    r"""The `Langevin` proposal for y, where $x_j = c_j + B_j a + e^{K_j a}y_j$ of children j and ancestors $a = x_A$.
+    r"""The `Langevin` proposal for y, where $x_j = c_j + B_j a + e^{K_j a}y_j$ for children j and ancestors $a = x_A$.
 
-    All other coordinates are as they were, x = y: one layer of the default's learned coordinates. With
+    All other coordinates are unchanged, x = y: one layer of the default's learned coordinates. With
     $J(y) = |\partial x/\partial y| = e^{\sum_j K_j a}$ the move is
     $y' = y + L(\tfrac12 w(y) + \varepsilon)$, $w(y) = L^\top\nabla_y\{\log\pi(x(y)) + \log J(y)\}$, and
     $$\log q(x|x') - \log q(x'|x) = \log J(y') - \log J(y) - \tfrac12(\|\tfrac12(w(y) + w(y')) + \varepsilon\|^2
     - \|\varepsilon\|^2).$$
-    Its entropy is $\log|L| + \mathrm{E}\log J(y')$, in closed form: log J is linear in a'. θ is L, K, B and c. Where
-    `exact` is False the target's gradient at x' is a constant to whoever differentiates in θ.
+    Its entropy is $\log|L| + \mathrm{E}\log J(y')$, in closed form because log J is linear in a'. θ is L, K, B and c.
+    Where `exact` is False, derivatives in θ treat the target's gradient at x' as a constant.
 
     Args:
         factor: L, of y.
@@ -29,7 +29,7 @@ class NoncentredLangevin(AbstractReparametrised):
         location: c, of shape (q,).
         ancestors: p indices of x.
         children: q other indices of x.
-        exact: whether derivatives go through the gradient of the target.
+        exact: whether derivatives include that of the target's gradient.
     """
 
     factor: AbstractFactor
@@ -74,7 +74,7 @@ class NoncentredLangevin(AbstractReparametrised):
         return there, stretched - 0.5 * (backward @ backward - noise @ noise)
 
     def entropy(self, here):
-        y, w = self.cache(here)  # of the θ that is differentiated, not of the point
+        y, w = self.cache(here)  # recomputed with the θ that is differentiated; the point's own cache is a constant
         mean = y + 0.5 * self.factor.mul(w)
         return self.factor.log_det() + self._growth @ mean[np.array(self.ancestors)]
 
@@ -84,6 +84,6 @@ class NoncentredLangevin(AbstractReparametrised):
         return jnp.sum(self.log_scales, 0)
 
     def _outward(self, y: Float[Array, " n"]) -> Float[Array, " n"]:
-        """x of y."""
+        """x as a function of y."""
         a, children = y[np.array(self.ancestors)], np.array(self.children)
         return y.at[children].set(self.location + self.slopes @ a + jnp.exp(self.log_scales @ a) * y[children])

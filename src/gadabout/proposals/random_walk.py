@@ -12,8 +12,8 @@ from gadabout.target import Point
 class RandomWalk(AbstractReparametrised):
     r"""$y = x + L\varepsilon$, $\varepsilon \sim N(0, I)$: $q_L(y|x) = N(y|x, LL^\top)$, symmetric, for any factor L.
 
-    Its gradient of the log-ratio is $[\nabla\log\pi(y)\,\varepsilon^\top]_{lower}$ (Titsias & Dellaportas 2019, below
-    equation 7), which costs a gradient of the target only where somebody asks for it.
+    The gradient of its log-ratio is $[\nabla\log\pi(y)\,\varepsilon^\top]_{lower}$ (Titsias & Dellaportas 2019, below
+    equation 7). The target's gradient is evaluated only where this gradient is used.
     """
 
     factor: AbstractFactor

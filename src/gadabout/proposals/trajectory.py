@@ -1,4 +1,4 @@
-"""A few leapfrog steps whose factor Algorithm 1 learns."""
+"""A proposal of a few leapfrog steps, whose factor Algorithm 1 learns."""
 
 import equinox as eqx
 import jax
@@ -13,13 +13,13 @@ from gadabout.target import Point
 
 
 class Trajectory(AbstractReparametrised):
-    r"""K leapfrog steps with mass matrix $(LL^\top)^{-1}$ from $p \sim N(0, I)$, of a length near 1 in units of L.
+    r"""K leapfrog steps with mass matrix $(LL^\top)^{-1}$ from $p \sim N(0, I)$, of a step size near 1 in units of L.
 
-    One step of length 1 is the `Langevin` proposal. The length is uniform on $1 \pm j$, whatever x, so that no
-    trajectory closes upon itself in every move. As in the fast gadMALA, gradients of the target along the way are
-    constants to whoever differentiates in L (`Target.at`), and the entropy $\log|\partial y/\partial p|$ is taken to be
-    $\log|L|$: the curvature's part of it, which Hirt, Titsias & Dellaportas (2021, "Entropy-based adaptive Hamiltonian
-    Monte Carlo") estimate by series, is left out. Both only bend what is learned: the acceptance ratio is exact.
+    One step of size 1 is the `Langevin` proposal. The step size is uniform on $1 \pm j$, independent of x, so that no
+    trajectory closes upon itself in every move. As in the fast gadMALA, derivatives in L treat the target's gradients
+    along the trajectory as constants (`Target.at`). The entropy $\log|\partial y/\partial p|$ is approximated by
+    $\log|L|$, without the effect of curvature, which Hirt, Titsias & Dellaportas (2021, "Entropy-based adaptive
+    Hamiltonian Monte Carlo") estimate by series. Both affect only learning: the acceptance ratio is exact.
 
     Args:
         factor: L.

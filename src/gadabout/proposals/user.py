@@ -23,9 +23,9 @@ def as_pytree(function: Any) -> Any:
 class UserProposal(AbstractProposal):
     r"""y ~ q(·|x) by `sample(key, x)`, with log q(y|x) given by `log_density(y, x)` (lectures, "Metropolis–Hastings").
 
-    Both see positions as the user holds them. `log_density` may lack a constant free of both arguments; None says that
+    Both take positions in the user's form. `log_density` may omit a constant free of both arguments; None means that
     q is symmetric, q(y|x) = q(x|y). Nothing checks that the two functions belong together: if they do not, the chain
-    has another law. Both see θ if they are modules or `jax.tree_util.Partial`s with arrays.
+    has another stationary law. Arrays in modules or `jax.tree_util.Partial`s are parameters θ.
     """
 
     sample: Callable[..., PyTree] = eqx.field(converter=as_pytree)
@@ -45,14 +45,14 @@ class UserProposal(AbstractProposal):
 
 
 def _log_q(log_density: Callable[..., Any], y: PyTree, x: PyTree) -> Any:
-    """log q(y|x); raises TypeError or ValueError while tracing where it is no number."""
+    """log q(y|x); raises TypeError or ValueError while tracing unless it is one real number."""
     value = called("log_density", "(y, x)", log_density, y, x)
     check_scalar("log_density", value)
     return value
 
 
 def check_position(name: str, found: PyTree, position: PyTree) -> None:
-    """Raises ValueError while tracing where what a user's function returned is not shaped as a position."""
+    """Raises ValueError while tracing unless `found`, returned by a user's function, has the shapes of a position."""
     expected = jax.tree.map(jnp.shape, position)
     try:
         shapes = jax.tree.map(lambda leaf: jnp.asarray(leaf).shape, found)

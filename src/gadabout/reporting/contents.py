@@ -1,4 +1,4 @@
-"""What stands on the page, in plain words and numbers for its template."""
+"""Contents of the page: the words and numbers for its template."""
 
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
@@ -18,7 +18,7 @@ MOST_CHAIN_ROWS = 32
 
 
 def contents(tree: "xr.DataTree", facts: Mapping[str, Any]) -> dict[str, Any]:
-    """Everything the template shows; `facts` are the attributes of the result, or what its store says of the run."""
+    """All values of the template; `facts` are the attributes of the result, or the metadata of its store."""
     draws = draws_of_run(tree)
     return {
         "origin": origin(facts),
@@ -41,7 +41,7 @@ def contents(tree: "xr.DataTree", facts: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def figures(things: Mapping[str, Any], facts: Mapping[str, Any]) -> dict[str, Any]:
-    """The page's figures for programs: those of the table by coordinate, findings, costs, and what was asked for."""
+    """The page's figures for programs: those of the table by coordinate, findings, costs and settings."""
     draws = things["draws"]
     known = ("model", "sampler", "ending", "seed", "num_chains", "num_warmup", "num_draws", "gradient_evaluations")
     told = {name: facts.get(name) for name in known} | {"findings": list(things["findings"])}
@@ -69,7 +69,7 @@ ENDINGS = {
 
 
 def origin(facts: Mapping[str, Any]) -> list[str]:
-    """When and by what the run was made, and how it ended."""
+    """Date, library version and ending of the run, in words."""
     made, version = facts.get("created_at"), facts.get("inference_library_version")
     library = f"{facts.get('inference_library', 'gadabout')} {version}" if version else ""
     told = [
@@ -81,7 +81,7 @@ def origin(facts: Mapping[str, Any]) -> list[str]:
 
 
 def findings(tree: "xr.DataTree", facts: Mapping[str, Any], draws: Draws | None) -> list[Mapping[str, Any]]:
-    """The records of the result; those of the draws alone where the run did not live to make them."""
+    """Findings recorded in the result; those of the draws alone if the run ended before it recorded any."""
     if isinstance(facts.get("findings"), list):
         return facts["findings"]
     if draws is None:
@@ -92,7 +92,7 @@ def findings(tree: "xr.DataTree", facts: Mapping[str, Any], draws: Draws | None)
 
 
 def tiles(tree: "xr.DataTree", facts: Mapping[str, Any], draws: Draws | None) -> list[tuple[str, str]]:
-    """The figures that are looked at first."""
+    """Name and value of the key figures at the top of the page."""
     if draws is None:
         return [("draws", "0")]
     accepted = means(tree, "sample_stats", "acceptance_rate")
@@ -110,7 +110,7 @@ def tiles(tree: "xr.DataTree", facts: Mapping[str, Any], draws: Draws | None) ->
 
 
 def rows(draws: Draws) -> list[dict[str, Any]]:
-    """The table: a row for each coordinate that is shown."""
+    """Rows of the table, one for each shown coordinate."""
     found = []
     for column, i in enumerate(draws.shown):
         x = draws.values[:, :, column]
@@ -135,7 +135,7 @@ FORMS = (".4g", ".4g", ".2g", ".4g", ".4g")
 
 
 def chains(tree: "xr.DataTree", facts: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Each chain's acceptance, with counts of what went wrong in it; the chains that accept least, where many."""
+    """Acceptance rate and counts of problems of each chain; of many chains, those with the lowest rates."""
     rates = means(tree, "sample_stats", "acceptance_rate")
     if rates is None:
         return None
@@ -162,7 +162,7 @@ def chains(tree: "xr.DataTree", facts: Mapping[str, Any]) -> dict[str, Any] | No
 
 
 def costs(facts: Mapping[str, Any], draws: Draws | None) -> list[tuple[str, str]]:
-    """Time and work."""
+    """Name and value of times and of gradient evaluations."""
     names = {
         "compile": "compiling",
         "search": "searching a start",
@@ -182,7 +182,7 @@ def costs(facts: Mapping[str, Any], draws: Draws | None) -> list[tuple[str, str]
 
 
 def settings(facts: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """What was asked for, and what was chosen."""
+    """Name and value of the requested settings and of the sampler's own."""
     chosen = facts.get("choice")
     names = (
         "sampler",
@@ -204,7 +204,7 @@ def settings(facts: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 def number(value: float, form: str) -> str:
-    """A number in a form, a dash where it is not known."""
+    """A number in the format `form`; a dash for NaN."""
     return "–" if np.isnan(value) else f"{value:{form}}"
 
 
@@ -217,7 +217,7 @@ def _smallest(values: np.ndarray) -> float:
 
 
 def _aim(facts: Mapping[str, Any]) -> float | None:
-    """The acceptance rate that the adaptation steers to."""
+    """The target acceptance rate of the adaptation; None without one."""
     settings = facts.get("sampler_settings")
     settings = settings.items() if isinstance(settings, Mapping) else ()
     return next((float(value) for name, value in settings if name.endswith("adaptation.target_acceptance")), None)

@@ -1,4 +1,4 @@
-"""The figure of a run: its way to the target, what it learned, the posterior, and the coordinate to look at first."""
+"""The figure of a run: log density, adaptation, posterior intervals, and the coordinate with the smallest ESS."""
 
 import warnings
 from collections.abc import Iterator
@@ -35,12 +35,12 @@ def save_plot(tree: xr.DataTree, summary: Summary, target: str, path: Path) -> N
     """Draws the figure of a run and writes it in the format of the path's suffix; raises as `files.whole_file` does."""
     figure = draw(tree, summary, target, target_acceptance(tree))
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # such as letters of a file's name that the font lacks
+        warnings.simplefilter("ignore")  # for example of letters that the font lacks
         save(figure, path)
 
 
 def draw(tree: xr.DataTree, summary: Summary, target: str, acceptance: float | None) -> Figure:
-    """The figure; `acceptance` is the rate that the sampler steers to, if it has one."""
+    """The figure; `acceptance` is the sampler's target acceptance rate, None without one."""
     figure = canvas(11, 7, gap=0.08)
     grid = figure.add_gridspec(3, 2, width_ratios=(1.75, 1))
     log_density(figure.add_subfigure(grid[0, 0]), tree)
@@ -54,7 +54,7 @@ def draw(tree: xr.DataTree, summary: Summary, target: str, acceptance: float | N
 
 
 def target_acceptance(tree: xr.DataTree) -> float | None:
-    """The acceptance rate that the sampler's adaptation steers to: the first setting of that name, None without one."""
+    """The target acceptance rate of the sampler's adaptation: the first setting of that name, None without one."""
     settings = tree.attrs["sampler_settings"].items()
     return next((float(value) for name, value in settings if name.endswith(".target_acceptance")), None)
 
@@ -71,7 +71,7 @@ def _title(tree: xr.DataTree, summary: Summary, target: str) -> str:
 
 
 def log_density(panel: SubFigure, tree: xr.DataTree) -> None:
-    """The log density of all chains, in warm-up (shaded) and in sampling, side by side on one scale."""
+    """Draws the log density of all chains, in warm-up (shaded) and in sampling, side by side on one scale."""
     warmup, sampling = _stat(tree, "warmup_sample_stats", "lp"), _stat(tree, "sample_stats", "lp")
     stages = [(name, lp) for name, lp in (("warm-up", warmup), ("sampling", sampling)) if lp.size]
     row = panel.subplots(1, max(len(stages), 1), sharey=True, squeeze=False, gridspec_kw={"wspace": 0.02})[0]
@@ -91,7 +91,7 @@ def log_density(panel: SubFigure, tree: xr.DataTree) -> None:
 
 
 def adaptation(panel: SubFigure, tree: xr.DataTree, target_acceptance: float | None) -> None:
-    """Warm-up: the running acceptance rate with the rate it is steered to, and on a second axis what is learned."""
+    """Draws the running acceptance rate of warm-up with its target, and on a second axis β or the step size."""
     group = "warmup_sample_stats" if "warmup_sample_stats" in tree else "sample_stats"
     accepted = _stat(tree, group, "acceptance_rate")
     axes = panel.subplots()
@@ -114,7 +114,7 @@ def adaptation(panel: SubFigure, tree: xr.DataTree, target_acceptance: float | N
 
 
 def _learned(axes: Axes, tree: xr.DataTree, group: str) -> str:
-    """Draws β or the step size on a second axis; returns what it drew, an empty string where neither is recorded."""
+    """Draws β or the step size on a second axis; returns its name, or an empty string if neither is recorded."""
     for statistic, label in (("beta", "β, weight of the entropy"), ("step_size", "step size")):
         values = _stat(tree, group, statistic)
         if values.size:
@@ -133,7 +133,7 @@ def _learned(axes: Axes, tree: xr.DataTree, group: str) -> str:
 
 
 def worst_coordinate(panel: SubFigure, summary: Summary) -> None:
-    """Trace and ranks, chain by chain, of the coordinate with the smallest bulk ESS."""
+    """Draws trace and ranks, chain by chain, of the coordinate with the smallest bulk ESS."""
     i = int(summary.worst(1)[0])
     x = summary.draws[:, :, i]
     several = len(x) > 1 and x.shape[1] > 3
@@ -151,7 +151,7 @@ def worst_coordinate(panel: SubFigure, summary: Summary) -> None:
 
 
 def intervals(panel: SubFigure, summary: Summary) -> None:
-    """Median, 50 % and 90 % intervals of up to 32 coordinates, those with the smallest ESS where there are more."""
+    """Draws median, 50 % and 90 % intervals of at most 32 coordinates, those with the smallest ESS."""
     n = len(summary.names)
     shown = np.sort(summary.worst(MAX_INTERVALS))
     x = summary.draws[:, :, shown].reshape(-1, len(shown))
@@ -170,20 +170,20 @@ def intervals(panel: SubFigure, summary: Summary) -> None:
 
 
 def _stat(tree: xr.DataTree, group: str, name: str) -> np.ndarray:
-    """A statistic of shape (chain, draw), with no entries where it was not recorded."""
+    """A statistic of shape (chain, draw); of shape (0, 0) if it is not recorded."""
     if group not in tree or name not in tree[group]:
         return np.zeros((0, 0))
     return np.asarray(tree[group][name], np.float64)
 
 
 def _thinned(values: np.ndarray, thinning: int) -> tuple[np.ndarray, np.ndarray]:
-    """The iterations of at most MAX_POINTS points of a trace, and the points."""
+    """Iterations and values of at most MAX_POINTS points of a trace."""
     index, shown = thin(values, MAX_POINTS)
     return index * thinning, shown
 
 
 def _chains(axes: Axes, values: np.ndarray, thinning: int) -> None:
-    """The traces (chain, draw) in the chains' colours."""
+    """Draws the traces (chain, draw) in the chains' colours."""
     for chain, colour in zip(values, _colours(len(values)), strict=True):
         axes.plot(*_thinned(chain, thinning), color=colour, linewidth=0.6, alpha=0.8)
     axes.set_xlim(0, max(values.shape[1] * thinning, 1))

@@ -1,4 +1,4 @@
-"""The page: a run that is in memory or in a store, written as one file that needs nothing beside it."""
+"""The page: a run in memory or in a store, written as one self-contained file."""
 
 import json
 import os
@@ -19,26 +19,26 @@ if TYPE_CHECKING:
     import xarray as xr
 
 NAMELESS = AbstractModel.name
-"""the name of models that nobody gave one"""
+"""Name of a model to which the user gave none."""
 MISSING = 'a report needs {}: pip install "gadabout[cli]"'
 
 
 def report(run: "xr.DataTree | str | os.PathLike", out: str | os.PathLike | None = None, *, title: str = "") -> Path:
-    """Writes a run as one page of HTML with tables, pictures, warnings and costs, and returns where it is.
+    """Writes a run as one page of HTML with tables, pictures, warnings and costs, and returns its path.
 
-    The page needs no other file and no network. What it looks at of a long run has a bound, and it says so.
+    The page needs no other file and no network. Of a long run it uses a bounded part, and states the bounds.
 
     Args:
         run: a result of `sample`, or the path of a stored run, finished or not, or of a file that xarray opens.
-        out: the page, run.html beside a stored run.zarr by default. A regular file of that name is replaced.
-        title: what to call the run; by default the name of its model and sampler.
+        out: path of the page, run.html beside a stored run.zarr by default. A regular file of that name is replaced.
+        title: title of the page; by default the names of model and sampler.
 
     Raises:
-        TypeError: if `run` is neither a tree nor a path, or `out` is missing.
-        FileNotFoundError, StoreError: where there is no run, or draws of it are missing or damaged.
-        FileExistsError: where `out` is something else than a regular file.
-        OSError: where it cannot be written.
-        ImportError: where matplotlib or Jinja is not installed.
+        TypeError: if `run` is neither a tree nor a path, or `out` is missing for a tree.
+        FileNotFoundError, StoreError: if there is no run, or its draws are missing or damaged.
+        FileExistsError: if `out` exists and is not a regular file.
+        OSError: if the page cannot be written.
+        ImportError: if matplotlib or Jinja is not installed.
     """
     import xarray as xr
 
@@ -59,7 +59,7 @@ def report(run: "xr.DataTree | str | os.PathLike", out: str | os.PathLike | None
 
 
 def read(path: Path) -> tuple["xr.DataTree", dict[str, Any]]:
-    """A stored run and what is known of it, from its attributes or, where it was killed, from what it was asked for."""
+    """A stored run and its facts: its attributes, completed by the settings in its manifest if it was killed."""
     import xarray as xr
 
     if not path.exists():
@@ -87,18 +87,18 @@ def read(path: Path) -> tuple["xr.DataTree", dict[str, Any]]:
 
 
 def gather(tree: "xr.DataTree", facts: Mapping[str, Any]) -> dict[str, Any]:
-    """What stands on the page."""
+    """Contents of the page; raises ImportError if matplotlib is not installed."""
     try:
         from gadabout.reporting.contents import contents
     except ImportError as error:
         raise ImportError(MISSING.format("matplotlib")) from error
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # such as letters of a name that the font lacks
+        warnings.simplefilter("ignore")  # for example of letters that the font lacks
         return contents(tree, facts)
 
 
 def html(things: Mapping[str, Any], facts: Mapping[str, Any], title: str = "") -> str:
-    """The page as text."""
+    """The page as text; raises ImportError if Jinja is not installed."""
     try:
         import jinja2
     except ImportError as error:
@@ -113,7 +113,7 @@ def html(things: Mapping[str, Any], facts: Mapping[str, Any], title: str = "") -
 
 
 def _plain(value: Any) -> Any:
-    """An attribute of a file whose format knows numbers and words only: lists and dictionaries are written as JSON."""
+    """An attribute, decoded if it is a JSON list or dictionary: the file format stores numbers and text only."""
     if not isinstance(value, str) or value[:1] not in "[{":
         return value
     try:

@@ -1,4 +1,4 @@
-"""What the page shows as pictures, with words for those who do not see them."""
+"""Pictures of the page, with alternative texts."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,13 +14,13 @@ if TYPE_CHECKING:
     import xarray as xr
 
 MOST_PICTURED = 6
-"""coordinates with a trace and ranks"""
+"""Largest number of coordinates with a trace and ranks."""
 MOST_TRACED = 10
 LARGEST_MATRIX = 400
 MOST_MATRICES, MOST_VECTORS = 2, 6
 
 NOT_LEARNED = {"lp", "acceptance_rate", "gradient_evaluations", "n_steps", "tree_depth", "energy"}
-"""statistics of a transition, which say nothing of what is learned"""
+"""Statistics of single transitions, not of the adaptation."""
 MEANINGS = {
     "beta": "β, the weight of the entropy in the speed measure: steered until the acceptance rate is what it should be",
     "entropy": "the entropy of the proposal: how far its moves reach",
@@ -33,7 +33,7 @@ MEANINGS = {
 
 @dataclass(frozen=True)
 class Picture:
-    """An image, with words for those who do not see it, and a caption."""
+    """An image as a data URI, with an alternative text and a caption."""
 
     uri: str
     alt: str
@@ -58,12 +58,12 @@ def coordinates(draws: Draws) -> list[tuple[str, list[Picture]]]:
 
 
 def growth(draws: Draws) -> Picture:
-    """ESS against draws."""
+    """ESS against the number of draws."""
     return picture(pictures.ess_by_draws(draws, draws.worst(MOST_PICTURED)), "ESS against the number of draws")
 
 
 def log_density(tree: "xr.DataTree", facts: Mapping[str, Any]) -> list[Picture]:
-    """The log density along warm-up and sampling."""
+    """Traces of the log density in warm-up and in sampling."""
     made = []
     for group, stage in (("warmup_sample_stats", "warm-up"), ("sample_stats", "sampling")):
         values = statistic(tree, group, "lp")
@@ -75,7 +75,7 @@ def log_density(tree: "xr.DataTree", facts: Mapping[str, Any]) -> list[Picture]:
 
 
 def adaptation(tree: "xr.DataTree", facts: Mapping[str, Any]) -> list[Picture]:
-    """What changed while the sampler learned: the acceptance rate, then each statistic of the adaptation."""
+    """Traces of warm-up: the acceptance rate, then each statistic of the adaptation."""
     group = "warmup_sample_stats"
     if group not in tree.children:
         return []
@@ -95,7 +95,7 @@ def adaptation(tree: "xr.DataTree", facts: Mapping[str, Any]) -> list[Picture]:
 
 
 def learned(tree: "xr.DataTree", draws: Draws | None) -> dict[str, Any] | None:
-    """What the proposal learned: numbers as a table, vectors and matrices as images; the first chain's own, if any."""
+    """Learned values: numbers as a table, vectors and matrices as images; those of the first chain if per chain."""
     if "learned" not in tree.children or not tree["learned"].data_vars:
         return None
     by_rank: dict[int, dict[str, np.ndarray]] = {0: {}, 1: {}, 2: {}}
@@ -121,7 +121,7 @@ def learned(tree: "xr.DataTree", draws: Draws | None) -> dict[str, Any] | None:
 
 
 def _matrix(name: str, values: np.ndarray, labels: list[str] | None) -> list[Picture]:
-    """A matrix, and the correlations of L Lᵀ where it is a lower triangle: what a proposal does with it."""
+    """Picture of a matrix; for a lower triangle L also of the correlations of L Lᵀ, as a proposal uses it."""
     step = every(max(values.shape), LARGEST_MATRIX)
     note = f", one row and column in {step}" if step > 1 else ""
     labels = labels if step == 1 and values.shape[0] == values.shape[1] else None
@@ -138,20 +138,20 @@ def _iterations(tree: "xr.DataTree", group: str, facts: Mapping[str, Any]) -> in
 
 
 def _smoothed(values: np.ndarray) -> np.ndarray:
-    """The mean over chains of some 100 windows, shape (1, windows)."""
+    """Mean over all chains in each of about 100 windows, shape (1, windows)."""
     window = max(1, values.shape[1] // 100)
     return values[:, : values.shape[1] // window * window].reshape(len(values), -1, window).mean((0, 2))[None]
 
 
 def _without_the_fall(values: np.ndarray) -> np.ndarray:
-    """The start of warm-up, far below all else, cut off at a height from which the rest can be seen."""
+    """Values clipped from below, so that the far lower start of warm-up does not hide the rest."""
     later = values[:, values.shape[1] // 2 :]
     low, high = np.nanmin(later, initial=np.inf), np.nanmax(later, initial=-np.inf)
     return np.maximum(values, low - 3 * (high - low)) if np.isfinite(low) and high > low else values
 
 
 def _labels(tree: "xr.DataTree", draws: Draws | None, n: int) -> list[str] | None:
-    """Names of the coordinates of what was learned, where they are those of the draws."""
+    """Coordinate names of a learned array of length n; None if they are not those of the draws."""
     if draws is None or "unconstrained_posterior" in tree.children or len(draws.names) != n:
         return None
     return draws.names

@@ -1,4 +1,4 @@
-"""The pictures of the page, each a small figure of its own: a telephone shows them one below the other."""
+"""The figures of the page, each small and separate, so that a telephone shows them one below the other."""
 
 import numpy as np
 
@@ -10,14 +10,14 @@ from gadabout.reporting.reading import MOST_CHAINS, MOST_POINTS, Draws, every
 
 WIDTH, HEIGHT = 5.2, 2.3
 STEPS = 12
-"""numbers of draws at which the ESS is computed"""
+"""Number of points along the draws at which the ESS is computed."""
 FEWEST = 20
-"""draws of which an ESS says something"""
+"""Smallest number of draws for a meaningful ESS."""
 MOST_LABELLED, LONGEST = 16, 16
 
 
 def trace(values: np.ndarray, across: str, up: str, iterations: int) -> Figure:
-    """Values (chain, point), evenly spaced over so many iterations; one line where all chains have the same."""
+    """Traces of values (chain, point), evenly spaced over `iterations`; one line if all chains have equal values."""
     figure, axes = _empty()
     shared = len(values) > 1 and bool((values == values[:1]).all())
     x = np.arange(values.shape[1]) * (iterations / max(values.shape[1], 1))
@@ -36,7 +36,7 @@ def coordinate(draws: Draws, i: int) -> Figure:
 
 
 def ranks(draws: Draws, i: int) -> Figure:
-    """The ranks of each chain's draws of one shown coordinate among all of them (see `plotting.ranks`)."""
+    """The ranks of each chain's draws of one shown coordinate among all draws (see `plotting.ranks`)."""
     figure, axes = _empty()
     x = draws.values[:, :, i]
     plotting.ranks(axes, x, float(draws.within[draws.shown[i]]), every(len(x), MOST_CHAINS))
@@ -44,7 +44,7 @@ def ranks(draws: Draws, i: int) -> Figure:
 
 
 def ess_by_draws(draws: Draws, chosen: np.ndarray) -> Figure:
-    """The smaller of bulk and tail ESS of the first draws of some shown coordinates, and the ESS that is needed."""
+    """The smaller of bulk and tail ESS of some shown coordinates against the number of draws, and the required ESS."""
     figure, axes = _empty()
     total = draws.values.shape[1]
     counts = np.unique(np.linspace(max(FEWEST, total // STEPS), total, STEPS).astype(int))
@@ -62,7 +62,7 @@ def ess_by_draws(draws: Draws, chosen: np.ndarray) -> Figure:
 
 
 def acceptance(rates: np.ndarray, aim: float | None) -> Figure:
-    """The acceptance rate of each chain, and the rate that the sampler steers to."""
+    """The acceptance rate of each chain, and the target rate `aim`."""
     figure, axes = _empty()
     axes.plot(np.arange(len(rates)), rates, "o", color=OURS, markersize=4 if len(rates) < 100 else 2)
     if aim is not None:
@@ -87,7 +87,7 @@ def matrix(values: np.ndarray, labels: list[str] | None) -> Figure:
 
 
 def vector(values: np.ndarray, label: str) -> Figure:
-    """Numbers by their index."""
+    """Values against their index."""
     figure, axes = _empty()
     axes.plot(np.arange(len(values)), values, "o", color=OURS, markersize=4 if len(values) < 100 else 2)
     if len(values) and values.min() > 0 and values.max() > 20 * values.min():
@@ -97,7 +97,7 @@ def vector(values: np.ndarray, label: str) -> Figure:
 
 
 def _counted(figure: Figure) -> Figure:
-    """Whole numbers across."""
+    """The figure with whole numbers as ticks of its horizontal axes."""
     for axes in figure.axes:
         axes.xaxis.set_major_locator(MaxNLocator(4, integer=True))
     return figure

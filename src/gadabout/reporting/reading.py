@@ -1,4 +1,4 @@
-"""What the page looks at of a run: draws and statistics, read in pieces, in memory that no run outgrows."""
+"""Reads a run for the page: draws and statistics, in pieces, so that memory is bounded for any run."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -13,21 +13,21 @@ if TYPE_CHECKING:
     import xarray as xr
 
 MOST_ROWS = 40
-"""coordinates that are read and stand in the table"""
+"""Largest number of coordinates that are read and shown in the table."""
 MOST_VALUES = 2**24
-"""draws of these coordinates that are held at once, of all chains"""
+"""Largest number of values of these coordinates, over all chains, in memory at once."""
 MOST_CHAINS = 16
-"""chains that are drawn"""
+"""Largest number of chains in a figure."""
 MOST_POINTS = 1_000
-"""draws of a chain that are drawn"""
+"""Largest number of draws of a chain in a figure."""
 PIECE_BYTES = 2**25
 
 
 @dataclass(frozen=True)
 class Draws:
-    """Figures of all n coordinates, and the draws of some of them: (chain, draw, shown).
+    """Diagnostics of all n coordinates, and the draws of the shown ones: `values` (chain, draw, shown).
 
-    `spacing`: of how many draws one was read; `judged`: of how many one went into ESS and R-hat.
+    One draw in `spacing` is read; one in `judged` enters ESS and R-hat.
     """
 
     names: list[str]
@@ -38,24 +38,24 @@ class Draws:
     shown: np.ndarray
     values: np.ndarray
     mcse: np.ndarray
-    """of the shown"""
+    """Monte Carlo standard errors of the shown coordinates."""
     num_draws: int
     spacing: int
     judged: int
 
     @property
     def num_chains(self) -> int:
-        """How many chains there are."""
+        """Number of chains."""
         return len(self.values)
 
     def worst(self, count: int) -> np.ndarray:
-        """Of the shown coordinates those with the smallest ESS, as indices into `shown`, smallest first."""
+        """Indices into `shown` of the shown coordinates with the smallest ESS, smallest first."""
         ess = np.minimum(self.bulk, self.tail)[self.shown]
         return np.argsort(np.where(np.isnan(ess), -np.inf, ess), kind="stable")[:count]
 
 
 def draws_of_run(tree: "xr.DataTree") -> Draws | None:
-    """The draws of a result, from memory or from its store; None where there are none."""
+    """The draws of a result, from memory or from its store; None if there are none."""
     posterior = tree["posterior"].to_dataset() if "posterior" in tree.children else None
     if posterior is None or not posterior.data_vars or not posterior.sizes.get("draw"):
         return None
@@ -71,7 +71,7 @@ def draws_of_run(tree: "xr.DataTree") -> Draws | None:
 
 
 def statistic(tree: "xr.DataTree", group: str, name: str) -> np.ndarray:
-    """At most MOST_POINTS draws of at most MOST_CHAINS chains of a statistic, evenly spaced; (0, 0) without any."""
+    """At most MOST_POINTS draws of at most MOST_CHAINS chains of a statistic, evenly spaced; shape (0, 0) for none."""
     variable = tree[group].data_vars.get(name) if group in tree.children else None
     if variable is None or variable.ndim != 2:
         return np.zeros((0, 0))
@@ -81,7 +81,7 @@ def statistic(tree: "xr.DataTree", group: str, name: str) -> np.ndarray:
 
 
 def means(tree: "xr.DataTree", group: str, name: str) -> np.ndarray | None:
-    """The mean over the draws of each chain, shape (chain,), of a statistic; None where it is not recorded."""
+    """Mean of a statistic over the draws of each chain, shape (chain,); None if it is not recorded."""
     variable = tree[group].data_vars.get(name) if group in tree.children else None
     if variable is None or variable.ndim != 2 or not variable.size:
         return None
@@ -89,7 +89,7 @@ def means(tree: "xr.DataTree", group: str, name: str) -> np.ndarray | None:
 
 
 def every(count: int, most: int) -> int:
-    """Of how many things one is taken, that there are no more than `most`."""
+    """Smallest spacing that keeps at most `most` of `count` items."""
     return max(1, -(-count // most))
 
 
@@ -101,7 +101,7 @@ def mcse(draws: np.ndarray) -> np.ndarray:
 
 
 def figures_of(tree: "xr.DataTree", posterior: "xr.Dataset") -> tuple[int, list[np.ndarray]]:
-    """KINDS of each coordinate, from the result where it has them, else computed from evenly spaced draws."""
+    """Spacing of the draws used, and KINDS of each coordinate: from the result, else computed from spaced draws."""
     if "diagnostics" in tree.children:
         groups = [tree[f"diagnostics/{kind}"].to_dataset() for kind in KINDS]
         parts = [np.concatenate([np.ravel(group[name].values) for name in posterior.data_vars]) for group in groups]

@@ -1,4 +1,4 @@
-"""The figures of a run, computed once from its result: what the table, the JSON file and the plot speak of."""
+"""Summary figures of a run, computed once from its result, for the table, the JSON file and the plot."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -18,34 +18,34 @@ ESS_KINDS = ("paper", "bulk", "tail", "square")
 class Summary:
     """Draws (chain, draw, n) of the sampling stage, and figures of shape (n,) of each coordinate; NaN where unknown.
 
-    Of many draws one in `spacing` is looked at; `num_draws` counts all.
+    One draw in `spacing` is used; `num_draws` counts all.
     """
 
     names: list[str]
     draws: np.ndarray
     ess: dict[str, np.ndarray]
     mcse: np.ndarray
-    """standard error of the mean that comes from a finite number of dependent draws"""
+    """Monte Carlo standard error of the mean, from a finite number of dependent draws."""
     rhat: np.ndarray
     within: np.ndarray
-    """ESS of the chains by themselves, however far they lie apart"""
+    """ESS without the differences between chains."""
     acceptance_rate: float
     num_draws: int
     spacing: int
 
     def worst(self, count: int) -> np.ndarray:
-        """The coordinates with the smallest bulk ESS, smallest first; those without one come first of all."""
+        """The coordinates with the smallest bulk ESS, smallest first; NaN counts as smallest."""
         bulk = self.ess["bulk"]
         return np.argsort(np.where(np.isnan(bulk), -np.inf, bulk), kind="stable")[:count]
 
     @property
     def rhat_max(self) -> float:
-        """The largest R-hat, NaN where one of them is."""
+        """The largest R-hat; NaN if one of them is NaN."""
         return float(np.max(self.rhat))
 
 
 def summarise(tree: xr.DataTree) -> Summary:
-    """The summary of a result of `gadabout.sample`; figures that are in the result are not computed anew."""
+    """The summary of a result of `gadabout.sample`; reuses the diagnostics in the result."""
     posterior = tree["posterior"].to_dataset()
     names = names_of(posterior)
     spacing = spacing_of(posterior.sizes["chain"], posterior.sizes["draw"])
@@ -63,7 +63,7 @@ def summarise(tree: xr.DataTree) -> Summary:
 
 
 def figures(tree: xr.DataTree, summary: Summary, target: str) -> dict[str, Any]:
-    """The object that --json writes, with None in place of what is not a finite number."""
+    """The object that --json writes, with None in place of numbers that are not finite."""
     attributes = tree.attrs
     found = {
         "target": target,
@@ -83,6 +83,6 @@ def figures(tree: xr.DataTree, summary: Summary, target: str) -> dict[str, Any]:
 
 
 def _iterations_of_warmup(tree: xr.DataTree) -> int:
-    """The warm-up's iterations, fewer than asked for where the run was interrupted."""
+    """Number of warm-up iterations; fewer than requested if the run was interrupted."""
     kept = tree["warmup_sample_stats"].sizes["draw"] if "warmup_sample_stats" in tree else 0
     return min(tree.attrs["num_warmup"], kept * tree.attrs["thinning"])

@@ -1,4 +1,4 @@
-"""What a run does, as stages in a plan."""
+"""The stages of a run, and the plan that consists of them."""
 
 from gadabout.schedule.context import Context, Handover
 from gadabout.schedule.plan import Plan, lengths, plan_of

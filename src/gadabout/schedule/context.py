@@ -1,4 +1,4 @@
-"""What stages are given: a context, which the engine is, and what the stage before hands over."""
+"""The inputs of stages: a context, which is the engine, and the handover from the previous stage."""
 
 from typing import Any, Protocol
 
@@ -12,14 +12,15 @@ from gadabout.starts import Starts
 
 
 class Handover(eqx.Module):
-    """What one compiled stage hands to the next: arrays alone.
+    """The data that one compiled stage hands over to the next: arrays only.
 
     Args:
-        chain_keys: the key of each chain's noise, shape (num_chains,) or as pools have them.
-        t: iterations since the run's start. It goes on from stage to stage, so that no noise is used twice.
-        positions: where chains stand, shape (num_chains, n); None before the search for starts, and where `pools` say.
-        learned: what is known of the target, for kernels that begin; None if nothing is.
-        pools: the whole state of the sampler that ran last, which a stage with the same sampler goes on with.
+        chain_keys: the key of each chain's noise, shape (num_chains,) or the shape that pools have.
+        t: iterations since the run's start. It continues from stage to stage, so that no noise is used twice.
+        positions: positions of chains, shape (num_chains, n); None before the search for starts, and if `pools` has
+            them.
+        learned: knowledge of the target, for kernels that begin; None if there is none.
+        pools: the whole state of the sampler that ran last; a stage with the same sampler continues from it.
     """
 
     chain_keys: Key[Array, "..."]
@@ -30,7 +31,7 @@ class Handover(eqx.Module):
 
 
 class Lengths(Protocol):
-    """How long a run is."""
+    """The lengths of a run."""
 
     @property
     def num_chains(self) -> int: ...
@@ -46,10 +47,10 @@ class Lengths(Protocol):
 
 
 class CompiledRunner(Protocol):
-    """Runs compiled samplers; the state of one that runs is a pytree of arrays, which is donated to the next piece."""
+    """Runs compiled samplers; a running sampler's state is a pytree of arrays, which is donated to the next piece."""
 
     def first(self) -> Handover:
-        """What the first stage begins with."""
+        """The handover to the first stage."""
         ...
 
     def search(self, handover: Handover) -> Handover:
@@ -57,11 +58,11 @@ class CompiledRunner(Protocol):
         ...
 
     def start(self, sampler: Sampler, handover: Handover) -> Any:
-        """The state of a sampler that begins."""
+        """The state of a sampler at its beginning."""
         ...
 
     def check_memory(self, sampler: Sampler, run: Any, warmup: bool) -> None:
-        """Raises MemoryError where the records of a stage would not fit into memory."""
+        """Raises MemoryError if the records of a stage do not fit into memory."""
         ...
 
     def form(self, sampler: Sampler) -> Any:
@@ -69,33 +70,33 @@ class CompiledRunner(Protocol):
         ...
 
     def learn(self, sampler: Sampler, run: Any, stage: str, done: int, total: int) -> tuple[Any, int]:
-        """The next iterations of warm-up: the state, and all iterations done."""
+        """Makes the next iterations of warm-up; returns the state and all iterations done."""
         ...
 
     def draw(self, sampler: Sampler, run: Any, stage: str, done: int, total: int) -> tuple[Any, int]:
-        """The next iterations that are kept: the state, and their number."""
+        """Makes the next iterations that are kept; returns the state and their number."""
         ...
 
     def settle(self, sampler: Sampler, run: Any) -> Any:
-        """The state with the kernels that draws are made with."""
+        """The state with the kernels that make the draws."""
         ...
 
     def hand_over(self, run: Any) -> Handover:
-        """What the next stage begins with."""
+        """The handover to the next stage."""
         ...
 
 
 class Context(Protocol):
-    """What stages use of the engine."""
+    """The part of the engine that stages use."""
 
     evidence: dict[str, Any]
-    """what the result says of how the draws were made"""
+    """evidence of how the draws were made, for the result"""
     progress: PyTree
-    """of the stage under way"""
+    """progress of the current stage"""
     done: int
-    """iterations of it"""
+    """iterations of the current stage"""
     learned: Learned | None
-    """what is known of the target before the run"""
+    """knowledge of the target before the run"""
     starts: Starts
     rng: np.random.Generator
 
@@ -113,7 +114,7 @@ class Context(Protocol):
         ...
 
     def started(self, positions: Any, values: Any = None, gradients: Any = None, tries: Any = None) -> None:
-        """Registers where chains start, and log π and its gradient there."""
+        """Passes on the start positions, and log π and its gradient there."""
         ...
 
     def note(self, evidence: dict[str, Any]) -> None:
@@ -121,7 +122,7 @@ class Context(Protocol):
         ...
 
     def piece(self, done: int, total: int, warmup: bool) -> int:
-        """Iterations of a host stage's next piece of work, of which `done` of `total` are made."""
+        """Iterations of a host stage's next piece of work, after `done` of `total`."""
         ...
 
     def keep(self, name: str, draws: dict[str, np.ndarray], done: int, total: int, warmup: bool, began: float) -> None:

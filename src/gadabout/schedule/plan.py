@@ -11,20 +11,20 @@ from gadabout.schedule.stages import AbstractStage, Draw, Learn, Search
 from gadabout.settings import settings_of
 
 FEW_CHAINS = 4
-"""of a sampler whose chains learn little from one another"""
+"""default number of chains of a sampler whose chains learn little from one another"""
 LONGEST_WARMUP = 1_000
-"""iterations of warm-up at most of a plan that ends it itself"""
+"""most iterations of warm-up in a plan that ends warm-up itself"""
 
 
 class Plan(eqx.Module):
-    """The stages of a run, one after another; accepted wherever a sampler is named.
+    """The stages of a run, one after another; accepted wherever a sampler is accepted.
 
     Args:
-        stages: what is done, the last of them one that draws.
-        name: what results call it.
-        num_chains: chains that are run where nobody says how many.
+        stages: the stages in their order; the last of them draws.
+        name: its name in results.
+        num_chains: default number of chains.
 
-    Raises ValueError where the last stage does not draw, or another does, or the shares of warm-up do not sum to 1.
+    Raises ValueError unless the last stage, and no other, draws, and the shares of warm-up sum to 1.
     """
 
     stages: tuple[AbstractStage, ...]
@@ -51,12 +51,12 @@ class Plan(eqx.Module):
             raise ValueError(f"stages: the shares of warm-up must be at least 0 and sum to 1, got {shares}")
 
     def __repr__(self) -> str:
-        """A line for the plan and one for each stage, with the names of its samplers, or its settings."""
+        """One line for the plan and one for each stage, with the names of its samplers, or its settings."""
         stages = [f"\n  {i}. {_in_a_line(stage)}" for i, stage in enumerate(self.stages, 1)]
         return f"Plan {self.name!r}, {self.num_chains} chains:{''.join(stages)}"
 
     def _repr_html_(self) -> str:
-        """In a notebook: its stages in their order, each with the settings of the samplers that may run in it."""
+        """HTML for notebooks: the stages in their order, each with the settings of its samplers."""
         stages = [
             f"{type(stage).__name__}{''.join(one._repr_html_() for one in stage.samplers)}" for stage in self.stages
         ]
@@ -65,17 +65,17 @@ class Plan(eqx.Module):
 
     @property
     def samplers(self) -> tuple[Sampler, ...]:
-        """All compiled samplers that run in it; that which makes the draws comes last. None of the default's."""
+        """All compiled samplers of the plan; the last one makes the draws. Empty for the default's stages."""
         return tuple(sampler for stage in self.stages for sampler in stage.samplers)
 
     @property
     def on_host(self) -> bool:
-        """Whether its stages are NumPy on the host."""
+        """Whether the stages run in NumPy on the host."""
         return self.stages[-1].on_host
 
     @property
     def num_warmup(self) -> int:
-        """Iterations of warm-up where nobody says how many."""
+        """Default number of warm-up iterations."""
         return max((sampler.num_warmup for sampler in self.samplers), default=LONGEST_WARMUP)
 
     @property
@@ -85,7 +85,7 @@ class Plan(eqx.Module):
 
     @property
     def about(self) -> dict[str, Any]:
-        """What a result says of how the draws were made."""
+        """The entries of a result's attributes about how the draws were made."""
         if self.on_host:
             settings = settings_of(self.stages)
             return {"adaptation": "stops after warm-up", "exact": True, "bias": "", "sampler_settings": settings}
@@ -95,7 +95,7 @@ class Plan(eqx.Module):
 
     @property
     def settings(self) -> dict[str, Any]:
-        """The settings of all its stages, by path."""
+        """The settings of all stages, by path."""
         if self.on_host:
             return settings_of(self.stages)
         each = enumerate(map(settings_of, self.samplers))
@@ -103,7 +103,7 @@ class Plan(eqx.Module):
 
 
 def _in_a_line(stage: AbstractStage) -> str:
-    """A stage with what it runs, or with its settings."""
+    """A stage in one line, with its samplers or its settings."""
     name = type(stage).__name__
     if stage.samplers:
         return f"{name}({', '.join(sampler.name for sampler in stage.samplers)})"
@@ -112,7 +112,7 @@ def _in_a_line(stage: AbstractStage) -> str:
 
 
 def plan_of(sampler: Sampler | Plan) -> Plan:
-    """A sampler's own plan: to search for starts, to learn, to draw."""
+    """The plan of a sampler: search for starts, learn, draw; a plan is returned unchanged."""
     return sampler if isinstance(sampler, Plan) else Plan((Search(), Learn(sampler), Draw(sampler)), sampler.name)
 
 

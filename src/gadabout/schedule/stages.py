@@ -1,7 +1,7 @@
-"""What a run does: stages that make pieces of work, and hand over what they learned.
+"""Stages of a run, which do pieces of work and hand over their results.
 
-There are two families: stages that run a `Sampler` as a compiled loop (here), and those of the default, which are NumPy
-on the host (`gadabout.ensemble.stages`). The engine knows neither.
+There are two families: stages that run a `Sampler` as a compiled loop (here), and those of the default, in NumPy on the
+host (`gadabout.ensemble.stages`). The engine drives both through the same interface.
 """
 
 from abc import abstractmethod
@@ -17,12 +17,12 @@ from gadabout.schedule.context import Context
 class AbstractStage(eqx.Module):
     """A part of a run: host code, one bounded piece of work a call; the run can be stopped and stored after each.
 
-    A stage keeps nothing: all that changes is its progress, and the number of iterations done. `context` is the engine.
+    A stage has no state: only its progress and the number of iterations done change. `context` is the engine.
     """
 
     @property
     def samplers(self) -> tuple[Sampler, ...]:
-        """The compiled samplers that run in it."""
+        """The compiled samplers of the stage."""
         return ()
 
     @property
@@ -45,38 +45,38 @@ class AbstractStage(eqx.Module):
 
     @abstractmethod
     def advance(self, context: Context, progress: PyTree, done: int) -> tuple[PyTree, int]:
-        """One piece of work: the new progress, and the iterations done with it."""
+        """Does one piece of work; returns the new progress and all iterations done."""
 
     @abstractmethod
     def end(self, context: Context, progress: PyTree) -> Any:
-        """What is handed to the next stage."""
+        """The handover to the next stage."""
 
     def form(self, context: Context) -> PyTree:
         """The shapes and types of its progress, into which a stored one is read; a host stage needs none."""
         raise NotImplementedError
 
-    # of host stages; the runner knows the same of compiled ones
+    # for host stages; the runner does the same for compiled ones
 
     def memory(self, context: Context) -> tuple[int, str]:
-        """Bytes that it holds at once, and what they are for."""
+        """Bytes that the stage holds at once, and their purpose in words."""
         return 0, ""
 
     @property
     def statistics(self) -> dict[str, type]:
-        """What it records beside positions, a number of each chain: its type by name."""
+        """The types of its statistics, recorded beside positions, by name; each is one number for each chain."""
         return {}
 
     def learned(self, progress: PyTree) -> dict[str, Any]:
-        """What is learned so far, arrays by name."""
+        """The arrays learned so far, by name."""
         return {}
 
     def verdict(self, progress: PyTree) -> dict[str, Any]:
-        """What the adaptation says of its end."""
+        """Diagnostics of the adaptation at the end of warm-up."""
         return {}
 
 
 class Search(AbstractStage):
-    """Searches for starts where the log density and its derivatives are finite; one iteration, no noise of t."""
+    """Searches for starts where the log density and its derivatives are finite; one iteration, no chain noise."""
 
     def begin(self, context, handover):
         return handover
@@ -98,11 +98,11 @@ class Search(AbstractStage):
 
 
 class AbstractRunning(AbstractStage):
-    """A stage that runs one sampler, from what the stage before hands over."""
+    """A stage that runs one sampler, from the handover of the previous stage."""
 
     sampler: eqx.AbstractVar[Sampler]
     name: eqx.AbstractVar[str]
-    """what it is called in the display of progress"""
+    """its name in the display of progress"""
 
     @property
     def samplers(self):
@@ -124,9 +124,9 @@ class Learn(AbstractRunning):
     """Runs a sampler while its θ is learned; its records are kept as warm-up.
 
     Args:
-        sampler: what runs and learns.
+        sampler: the sampler that runs and learns.
         share: its share of the run's `num_warmup` iterations.
-        name: what it is called in the display of progress.
+        name: its name in the display of progress.
     """
 
     sampler: Sampler
@@ -141,11 +141,11 @@ class Learn(AbstractRunning):
 
 
 class Draw(AbstractRunning):
-    """Makes the draws that are kept, with θ standing still but for adaptations that go on `ForEver`.
+    """Makes the draws that are kept; θ is fixed, except for adaptations that continue (`ForEver`).
 
     Args:
-        sampler: what draws; where the stage before ran the same, this one goes on from its state.
-        name: what it is called in the display of progress.
+        sampler: the sampler that draws; if the previous stage ran the same one, it continues from that state.
+        name: its name in the display of progress.
     """
 
     sampler: Sampler

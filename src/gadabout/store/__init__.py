@@ -1,4 +1,4 @@
-"""A run on the disk: one Zarr store that any program opens at any moment, and beside it what the run goes on from."""
+"""A run on disk: a Zarr store that any program can open at any moment, and beside it the data to continue from."""
 
 from gadabout.store.checkpoints import Checkpoints
 from gadabout.store.manifest import Manifest, StoreError, digest, layout_from_json, layout_to_json

@@ -1,4 +1,4 @@
-"""Draws in a Zarr store of format 3: arrays that grow, and metadata by which readers see whole draws only."""
+"""Draws in a Zarr store of format 3: arrays that grow, and metadata that show readers complete draws only."""
 
 import errno
 import json
@@ -31,30 +31,30 @@ if TYPE_CHECKING:
     import xarray as xr
 
 HIDDEN = ".gadabout"
-"""the folder in a store that holds what is no draw"""
+"""the folder in a store for everything that is not draws"""
 UNFINISHED = re.compile(r".+\.partial|\.[0-9a-f]{32}(\.json|\.npz)?")
-"""names of files whose process was killed while it wrote: those of Zarr, and of `whole_file`"""
+"""names of files of processes that were killed while writing: those of Zarr, and of `whole_file`"""
 CHUNKS = "c"
 """the folder of an array's chunks, or the chunk itself of an array without dimensions"""
 CHUNK_BYTES, LONGEST_CHUNK = 4 * 2**20, 16_384
 LOADED_BYTES = 256 * 2**20
-"""size up to which the groups of a store are read into memory when it is opened"""
+"""largest store, in bytes, that is read into memory when it is opened"""
 
 
 class Arrays:
-    """The groups of a store, opened as they are by `xarray.open_datatree` and ArviZ at any moment.
+    """The groups of a store, which `xarray.open_datatree` and ArviZ can open at any moment.
 
-    Readers go by the root's consolidated metadata, which `publish` replaces at once: they see the draws that were
-    written by then and nothing of those that are being written. What one stage records and another does not is NaN in
-    the rows of the other, 0 or False where it is no float. Every chunk is a file that ends with its CRC-32C.
+    Readers use the root's consolidated metadata, which `publish` replaces in one step: they get the draws that were
+    written by then and none that are being written. A variable that a stage does not record is NaN in its rows, or 0 or
+    False if it is not a float. Every chunk is a file that ends with its CRC-32C.
 
     Args:
-        path: of the store, which must exist (`create`).
-        dims, coords: of the variables, as `sample` takes them.
-        rows: draws of each group that are kept; what was written after them is dropped, and nothing else.
-        arrays: the paths of those that hold these draws and their coordinates (`kept`).
+        path: path of the store, which must exist (`create`).
+        dims, coords: those of the variables, as `sample` takes them.
+        rows: draws of each group to keep; what was written after them is dropped, and nothing else.
+        arrays: the paths of the arrays that hold these draws and their coordinates (`kept`).
 
-    Raises StoreError where some of these draws are missing or damaged.
+    Raises StoreError if some of these draws are missing or damaged.
     """
 
     def __init__(
@@ -67,9 +67,9 @@ class Arrays:
     ):
         self.path, self.dims, self.coords, self.rows = path, dims, coords, dict(rows)
         self.attributes: dict[str, Any] = {}
-        """of the root"""
+        """attributes of the root"""
         self.metadata: dict[str, dict[str, Any]] = {}
-        """what the store's nodes say of themselves, by their paths"""
+        """metadata of the store's nodes, by path"""
         self._arrays: dict[str, Any] = {}
         self._restore(set(arrays))
 
@@ -104,7 +104,7 @@ class Arrays:
         self.rows[group] = begin + count
 
     def check(self, group: str | None = None) -> None:
-        """Raises OSError where a file with draws, of one group or of any, is no longer there: Zarr would read NaN."""
+        """Raises OSError if a file with draws, of one group or of any, is missing: Zarr would read NaN."""
         for path, array in self._arrays.items():
             if group in (None, group_of(path)) and (gone := next(missing_chunks(self.path, path, array), None)):
                 raise FileNotFoundError(
@@ -118,14 +118,14 @@ class Arrays:
         return {name: array[:, ::spacing] for name, array in self._of(group).items() if name != DRAW}
 
     def publish(self) -> None:
-        """Shows readers what is written, all at once; raises OSError."""
+        """Shows readers all that is written, in one step; raises OSError."""
         for path, node in self.metadata.items():
             if group_of(path) in self.rows and (axis := draw_axis(node)) is not None:
                 node["shape"][axis] = self.rows[group_of(path)]
         write_text(self.path / ROOT, json.dumps(_group(self.attributes, self.metadata)))
 
     def add(self, group: str, tree: "xr.DataTree") -> None:
-        """Puts a group of finished figures into the store, in place of one of that name; readers see it later."""
+        """Adds a group of finished figures to the store, replacing one of that name; readers see it after `publish`."""
         _clear(self.path / group)
         self.metadata = {path: node for path, node in self.metadata.items() if group_of(path) != group}
         for path, node in tree.subtree_with_keys:
@@ -135,12 +135,12 @@ class Arrays:
             self._look(place, [*dataset.variables])
 
     def _of(self, group: str) -> dict[str, Any]:
-        """The arrays of a group that grow, by name; `draw` is one of them."""
+        """The arrays of a group that grow, by name, including `draw`."""
         found = (path.split("/") for path in self._arrays)
         return {name: self._arrays[f"{group}/{name}"] for own, name in found if own == group}
 
     def _make(self, group: str, rows: Mapping[str, np.ndarray]) -> None:
-        """Makes the arrays of records that come for the first time."""
+        """Makes the arrays of records that appear for the first time."""
         new = {name: values for name, values in rows.items() if f"{group}/{name}" not in self._arrays}
         if not new:
             return
@@ -171,22 +171,22 @@ class Arrays:
         self._arrays[path] = zarr.open_array(self.path / path, mode="r+", config={"write_empty_chunks": True})
 
     def _look(self, group: str, names: Sequence[Any]) -> None:
-        """Takes note of what the nodes of a group say of themselves, arrays in the order of `names`, if they are there.
+        """Notes the metadata of those nodes of a group that exist, arrays in the order of `names`.
 
-        Readers see them in the order in which they are noted.
+        Readers get them in the order in which they are noted.
         """
         order = [f"{group}/{name}" for name in names]
         files = {
             file.parent.relative_to(self.path).as_posix(): file for file in sorted((self.path / group).rglob(ROOT))
         }
         for path in sorted(files, key=lambda path: order.index(path) if path in order else -1):
-            with suppress(ValueError):  # a damaged one is not taken for a node: readers' metadata stand in for it
+            with suppress(ValueError):  # a damaged file is skipped: the root's metadata are used instead
                 self.metadata[path] = json.loads(files[path].read_text(encoding="utf-8"))
 
     def _restore(self, arrays: Collection[str]) -> None:
-        """Takes up what is there, and drops what was written after the rows that are kept, or was being made.
+        """Reads what is there, and drops what was written after the rows to keep, or was not finished.
 
-        The root's metadata, which are under a checksum, count for more than those of a node.
+        The root's metadata, which are under a checksum, take precedence over those of a node.
         """
         check_arrays(self.path, self.rows, arrays)
         known = read_root(self.path)["consolidated_metadata"]["metadata"]
@@ -208,7 +208,7 @@ class Arrays:
                     self._open(path)
 
     def _drop_unfinished(self) -> None:
-        """Removes the files of writers that were killed."""
+        """Removes unfinished files of writers that were killed."""
         folders = [self.path, self.path / HIDDEN]
         files = [*(file for folder in folders for file in folder.iterdir())]
         files += [file for group in self.rows for file in (self.path / group).rglob("*")]
@@ -217,7 +217,7 @@ class Arrays:
                 file.unlink()
 
     def _drop_chunks(self, path: str, node: Mapping[str, Any], axis: int) -> None:
-        """Removes the chunks of an array that lie behind its rows."""
+        """Removes the chunks of an array that lie beyond its last row."""
         length, folder = node["chunk_grid"]["configuration"]["chunk_shape"][axis], self.path / path
         for file in (folder / CHUNKS).rglob("*"):
             place = file.relative_to(folder / CHUNKS).parts
@@ -227,7 +227,7 @@ class Arrays:
 
 
 def opened(path: Path) -> "xr.DataTree":
-    """A store as a tree whose draws stay on the disk, but for small ones, which are read."""
+    """A store as a tree; its draws stay on disk, unless the store is small: then they are read."""
     import xarray as xr
 
     tree = xr.open_datatree(path, engine="zarr", cache=False)
@@ -235,22 +235,22 @@ def opened(path: Path) -> "xr.DataTree":
 
 
 def _to_zarr(dataset: "xr.Dataset", path: Path, group: str, encoding: Mapping[str, dict[str, Any]]) -> None:
-    """Writes a dataset as a group whose chunks all end with a checksum; more of some variables' encoding is given."""
+    """Writes a dataset as a group whose chunks all end with a checksum; `encoding` adds to that of some variables."""
     from zarr.codecs import Crc32cCodec
     from zarr.errors import ZarrUserWarning
 
     plain = dataset.drop_encoding()
     each = {str(name): {"compressors": [Crc32cCodec()], **encoding.get(str(name), {})} for name in dataset.variables}
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ZarrUserWarning)  # of the files of others
+        warnings.simplefilter("ignore", ZarrUserWarning)  # about files of other programs
         plain.to_zarr(
             path, group=group, mode="a", encoding=each, consolidated=False, zarr_format=3, write_empty_chunks=True
         )
 
 
 def _clear(folder: Path) -> None:
-    """Removes what Zarr has written in a folder, and folders that are empty then; any other file is left alone."""
-    for file in sorted(folder.rglob("*"), reverse=True):  # what is in a folder comes before it
+    """Removes Zarr's files from a folder, and folders that are then empty; any other file is left alone."""
+    for file in sorted(folder.rglob("*"), reverse=True):  # the contents of a folder come before the folder
         if file.is_dir() and not file.is_symlink():
             with suppress(OSError):
                 file.rmdir()
@@ -269,9 +269,9 @@ def _is_chunk(parts: Sequence[str]) -> bool:
 
 
 def _encoding(values: Any) -> dict[str, Any]:
-    """How a variable of dimensions (chain, draw, ...) lies in the store: all chains of some draws in one file.
+    """Chunks and fill value of a variable (chain, draw, ...): a file holds all chains of some draws.
 
-    Draws are mostly noise: to compress them takes a third of the time of writing, and saves a sixth of the room.
+    Draws are mostly noise: their compression takes a third of the time of writing, and saves a sixth of the space.
     """
     shape = values.shape
     each = math.prod((shape[0], *shape[2:])) * values.dtype.itemsize
@@ -281,7 +281,7 @@ def _encoding(values: Any) -> dict[str, Any]:
 
 
 def _group(attributes: Mapping[str, Any], members: Mapping[str, Any]) -> dict[str, Any]:
-    """A root group of Zarr's format 3 with what its members say of themselves in it, under a checksum."""
+    """A root group of Zarr's format 3 with the metadata of its members, under a checksum."""
     return {
         "zarr_format": 3,
         "node_type": "group",

@@ -1,4 +1,4 @@
-"""Checkpoints as files: arrays and JSON under a checksum, whole or not at all, and the one before kept."""
+"""Checkpoints as files: arrays and JSON under a checksum, written completely or not at all; the last two are kept."""
 
 import hashlib
 import io
@@ -18,17 +18,17 @@ from gadabout.store.manifest import MANIFEST, Manifest
 
 META = "meta"
 KEPT = 2
-"""checkpoints that are kept: the last, and one to fall back on"""
+"""number of checkpoints that are kept: the last, and one to fall back on"""
 ROOM = 2
-"""times a checkpoint's size that the next ones may have before the manifest is written anew"""
+"""new limit in the manifest, as a multiple of the size of the checkpoint that exceeds the old limit"""
 SEAL_BYTES = 65
-"""in front of an archive: its SHA-256 and a line break"""
+"""bytes in front of an archive: its SHA-256 and a line break"""
 ARCHIVE_COPIES = 2
-"""of an archive that are held while it is read"""
+"""copies of an archive in memory while it is read"""
 
 
 class Kept(NamedTuple):
-    """A checkpoint, the draws of each group stored with it, and the arrays that hold them, by their paths."""
+    """A checkpoint, the number of draws of each group stored with it, and the paths of the arrays that hold them."""
 
     checkpoint: Checkpoint
     rows: dict[str, int]
@@ -36,20 +36,20 @@ class Kept(NamedTuple):
 
 
 class Checkpoints:
-    """The checkpoints of a run in one folder, numbered as they come.
+    """The checkpoints of a run in one folder, numbered in their order.
 
-    A file begins with the SHA-256 of what follows, an archive of arrays (`numpy.savez`, without pickles) of which one
-    is JSON. What was damaged, cut short or written by another version is not believed, nor is a file larger, or with
-    more draws, than the run's manifest says: it is not read.
+    A file begins with the SHA-256 of the rest: an archive of arrays (`numpy.savez`, without pickles), one of which is
+    JSON. A file that is damaged, cut short or of another version is rejected. So is a file larger, or with more draws,
+    than the run's manifest allows; one that is too large is not read.
     """
 
     def __init__(self, folder: Path):
         self.folder = folder
 
     def save(self, checkpoint: Checkpoint, rows: Mapping[str, int], arrays: Sequence[str]) -> None:
-        """Keeps a checkpoint, the number of draws of each group stored with it, and the paths of all stored arrays.
+        """Stores a checkpoint, the number of draws of each group stored with it, and the paths of all stored arrays.
 
-        The manifest is told first of a checkpoint larger than those before; raises OSError.
+        A checkpoint above the manifest's limit increases that limit first. Raises OSError.
         """
         plain = {"checkpoint": checkpoint.to_json(), "rows": dict(rows), "arrays": list(arrays)}
         there = self._files()
@@ -63,9 +63,9 @@ class Checkpoints:
             old.unlink(missing_ok=True)
 
     def last(self) -> Kept | None:
-        """The newest checkpoint that can be believed; None where there never was one.
+        """The newest valid checkpoint; None if there never was one.
 
-        Warns where a newer one is damaged; raises CheckpointError where all of them are.
+        Warns if a newer one is damaged; raises CheckpointError if all of them are.
         """
         manifest = Manifest.read(self.folder / MANIFEST)
         refused = []
@@ -115,7 +115,7 @@ def packed(arrays: Mapping[str, np.ndarray]) -> memoryview:
 
 
 def write_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
-    """Writes arrays by name under a checksum, whole or not at all; raises OSError."""
+    """Writes arrays by name under a checksum, completely or not at all; raises OSError."""
     _write(path, packed(arrays))
 
 
@@ -126,9 +126,9 @@ def _write(path: Path, content: memoryview) -> None:
 
 
 def read_arrays(path: Path, most: int | None = None) -> dict[str, np.ndarray]:
-    """What `write_arrays` wrote; raises CheckpointError where it is not what was written.
+    """The arrays of `write_arrays`; raises CheckpointError if the file is damaged or cannot be read.
 
-    A file with an archive of more than `most` bytes, or one larger than the memory, is not read.
+    A file with an archive of more than `most` bytes, or (MemoryError) one larger than the memory, is not read.
     """
     try:
         size = path.stat().st_size - SEAL_BYTES
@@ -148,5 +148,5 @@ def read_arrays(path: Path, most: int | None = None) -> dict[str, np.ndarray]:
 
 
 def _key(name: str) -> str:
-    """A name that an archive takes, whatever is in it."""
+    """A name in hexadecimal digits, which an archive accepts for any name."""
     return name.encode().hex()

@@ -1,4 +1,4 @@
-"""Whether a store holds all that it says it holds: every chunk of every array, each under its checksum."""
+"""Checks that a store is complete: every chunk of every array, each under its checksum."""
 
 import hashlib
 import json
@@ -16,25 +16,25 @@ if TYPE_CHECKING:
 ROOT = "zarr.json"
 DRAW = "draw"
 FIGURES = ("learned", "diagnostics", "observed_data", "constant_data", "posterior_predictive")
-"""groups that a finished run has beside its draws"""
+"""groups of a finished run in addition to its draws"""
 DRAWS = ("posterior", "sample_stats", "warmup_posterior", "warmup_sample_stats", "unconstrained_posterior",
          "log_likelihood")  # fmt: skip
 """groups that grow while a run draws"""
 OWN = (*DRAWS, *FIGURES)
 SEAL = "gadabout"
-"""the key of the root's metadata that holds the checksum of what it says of arrays"""
+"""the key in the root's metadata of the checksum over the metadata of arrays"""
 MOST_TOLD = 3
-"""damages that an error names"""
+"""most damages that an error names"""
 REMEDY = "put a copy of the store in its place, or remove it and start the run again"
 
 
 def group_of(path: str) -> str:
-    """The group, directly below the root, of a node."""
+    """The group of a node, directly below the root."""
     return path.partition("/")[0]
 
 
 def draw_axis(node: Mapping[str, Any]) -> int | None:
-    """Along which axis of an array draws are counted; None where they are not."""
+    """The axis of an array along which draws are counted; None if there is none."""
     names = node.get("dimension_names") or ()
     return names.index(DRAW) if DRAW in names else None
 
@@ -45,13 +45,13 @@ def is_array(node: Mapping[str, Any]) -> bool:
 
 
 def seal(nodes: Mapping[str, Any]) -> str:
-    """SHA-256 of what the nodes of the library's own arrays say of themselves."""
+    """SHA-256 of the metadata of the library's own arrays."""
     own = {path: node for path, node in nodes.items() if group_of(path) in OWN and is_array(node)}
     return hashlib.sha256(json.dumps(own, sort_keys=True).encode()).hexdigest()
 
 
 def read_root(path: Path) -> dict[str, Any]:
-    """What the root of a store says of itself and of all that is below; raises StoreError where it is damaged."""
+    """The metadata of a store's root and of all nodes below it; raises StoreError if they are damaged."""
     try:
         root = json.loads((path / ROOT).read_text(encoding="utf-8"))
         nodes = root["consolidated_metadata"]["metadata"]
@@ -64,7 +64,7 @@ def read_root(path: Path) -> dict[str, Any]:
 
 
 def how_far(path: Path) -> tuple[str, int]:
-    """How a stored run has ended, "running" until then, and its draws of each chain; raises StoreError for damage."""
+    """How a stored run ended, or "running", and its number of draws of each chain; raises StoreError for damage."""
     root = read_root(path)
     nodes = root["consolidated_metadata"]["metadata"].items()
     sizes = [node["shape"][axis] for name, node in nodes
@@ -73,9 +73,9 @@ def how_far(path: Path) -> tuple[str, int]:
 
 
 def check_store(path: Path, manifest: Manifest) -> None:
-    """Reads a store as readers see it, whether a run writes in it or not.
+    """Checks a store as readers get it, whether or not a run is writing to it.
 
-    Raises StoreError where chunks of arrays are missing or damaged, or arrays are longer than the run can make them.
+    Raises StoreError if chunks of arrays are missing or damaged, or arrays are longer than the run can make them.
     """
     while True:
         root = read_root(path)
@@ -85,14 +85,14 @@ def check_store(path: Path, manifest: Manifest) -> None:
             _raise(path, _damages(path, nodes))
             return
         except StoreError:
-            if read_root(path) == root:  # else a run has written in between: it replaces groups of figures
+            if read_root(path) == root:  # otherwise a run wrote in between: it replaces groups of figures
                 raise
 
 
 def check_arrays(path: Path, rows: Mapping[str, int], arrays: Iterable[str]) -> None:
-    """Raises StoreError where some arrays do not hold so many draws of their group, whole and undamaged.
+    """Raises StoreError unless each array holds the given number of draws of its group, complete and undamaged.
 
-    These may be more than readers are shown: a run may be killed before it shows them.
+    These may be more than readers can get: a run may be killed before it publishes them.
     """
     shown, kept = read_root(path)["consolidated_metadata"]["metadata"], {}
     for name in sorted(arrays):
@@ -114,7 +114,7 @@ def _raise(path: Path, damages: Iterator[str]) -> None:
 
 
 def _check_sizes(path: Path, nodes: Mapping[str, Any], manifest: Manifest) -> None:
-    """Raises StoreError for more draws or chains than the run makes."""
+    """Raises StoreError for more draws than the run makes, or another number of chains."""
     for name, node in nodes.items():
         if group_of(name) not in OWN or not is_array(node):
             continue
@@ -128,7 +128,7 @@ def _check_sizes(path: Path, nodes: Mapping[str, Any], manifest: Manifest) -> No
 
 
 def _damages(path: Path, nodes: Mapping[str, Any]) -> Iterator[str]:
-    """What is wrong with the chunks of the library's own arrays, in words, array by array."""
+    """Descriptions of what is wrong with the chunks of the library's own arrays, array by array."""
     for name, node in nodes.items():
         if group_of(name) in OWN and is_array(node):
             missing, damaged = _chunks(path, name, node)
@@ -139,7 +139,7 @@ def _damages(path: Path, nodes: Mapping[str, Any]) -> Iterator[str]:
 
 
 def missing_chunks(path: Path, name: str, array: "zarr.Array") -> Iterator[str]:
-    """The chunks of an array of a store that are no files."""
+    """The chunks of a store's array whose files are missing."""
     for place in _places(array):
         if not (path / name / (key := array.metadata.encode_chunk_key(place))).is_file():
             yield key
@@ -155,11 +155,11 @@ def _chunks(path: Path, name: str, node: Mapping[str, Any]) -> tuple[list[str], 
     for place in _places(array):
         try:
             array[tuple(slice(i * each, (i + 1) * each) for i, each in zip(place, array.chunks, strict=True))]
-        except Exception:  # of the codec that meets it first
+        except Exception:  # an error of the first codec that fails
             damaged.append(array.metadata.encode_chunk_key(place))
     return missing, damaged
 
 
 def _places(array: "zarr.Array") -> Iterator[tuple[int, ...]]:
-    """Where the chunks of an array are in their grid."""
+    """The indices of an array's chunks in their grid."""
     return product(*(range(math.ceil(size / each)) for size, each in zip(array.shape, array.chunks, strict=True)))

@@ -1,4 +1,4 @@
-"""What a stored run was asked for, in JSON: seed, settings, sampler, layout, and checksums of what is not stored."""
+"""The manifest of a stored run, in JSON: seed, settings, sampler, layout, and checksums of data that are not stored."""
 
 import hashlib
 import json
@@ -20,25 +20,25 @@ SEAL = "sha256"
 
 
 class StoreError(ValueError):
-    """A store that is not what it should be, or does not go with what was passed; the message says the remedy."""
+    """The store is invalid, or does not fit the arguments; the message gives the remedy."""
 
 
 @dataclass(frozen=True)
 class Manifest:
-    """What a run was asked for.
+    """The arguments of a run.
 
     Args:
-        versions: of gadabout, JAX and NumPy.
+        versions: versions of gadabout, JAX and NumPy.
         float_type: the type of positions, "float32" or "float64".
-        seed: as `sample` took it.
-        settings: the arguments of `sample` that are numbers and words.
-        layout: of a position (`layout_to_json`).
-        model: its name, and where the command line found it.
+        seed: the seed as passed to `sample`.
+        settings: the arguments of `sample` that are numbers and strings.
+        layout: layout of a position (`layout_to_json`).
+        model: its name, how the command line found it, dims, coords, and the number of tries for a start.
         data: `digest` of the data.
-        sampler: the call that makes it (`call_of`), None where that has no form in JSON.
+        sampler: the call that makes it (`call_of`); None if the call has no JSON form.
         plan: the plan's name, settings and `digest`.
-        prng: JAX's settings on which the numbers of its keys depend, by name.
-        checkpoint_bytes: bytes that a checkpoint has at most; written anew before the first larger one.
+        prng: JAX's settings that determine the numbers of its keys, by name.
+        checkpoint_bytes: the most bytes of a checkpoint; the manifest is written anew before the first larger one.
     """
 
     versions: dict[str, str]
@@ -55,23 +55,23 @@ class Manifest:
     format: int = field(default=FORMAT)
 
     def write(self, path: Path) -> None:
-        """Writes it under a checksum, whole or not at all."""
+        """Writes the manifest under a checksum, completely or not at all."""
         plain = asdict(self)
         write_text(path, json.dumps(plain | {SEAL: _checksum(plain)}, indent=1))
 
     @property
     def num_chains(self) -> int:
-        """Chains of the run."""
+        """Number of chains of the run."""
         return self.settings["num_chains"]
 
     def rows(self, group: str) -> int:
-        """Draws of each chain that a group holds at most."""
+        """The most draws of each chain that a group holds."""
         warmup = -(-self.settings["num_warmup"] // self.settings["thinning"])
         return warmup if group.startswith("warmup_") else self.settings["num_draws"]
 
     @staticmethod
     def read(path: Path) -> "Manifest":
-        """What `write` wrote; raises StoreError for what is damaged or of another version."""
+        """The manifest that `write` wrote; raises StoreError if it is damaged or of another version."""
         try:
             plain = json.loads(path.read_text(encoding="utf-8"))
         except FileNotFoundError as error:
@@ -96,7 +96,7 @@ class Manifest:
 
 
 def layout_to_json(layout: Layout) -> dict[str, Any]:
-    """Names, shapes and types, and the tree where it is made of dicts, lists and tuples; else `tree` is None."""
+    """Names, shapes, types and `tree`: None for a dict by name, `UNKNOWN` if it has no JSON form (see `_tagged`)."""
     numbers = None
     if not layout.by_name:
         numbers = jax.tree.unflatten(layout.structure, range(len(layout.names)))
@@ -109,7 +109,7 @@ def layout_to_json(layout: Layout) -> dict[str, Any]:
 
 
 def layout_from_json(plain: dict[str, Any]) -> Layout | None:
-    """The layout of `layout_to_json`; None where its tree has no form in JSON."""
+    """The layout of `layout_to_json`; None if its tree has no JSON form."""
     if plain["tree"] == UNKNOWN:
         return None
     structure = BY_NAME if plain["tree"] is None else jax.tree.structure(_untagged(plain["tree"]))
@@ -121,7 +121,7 @@ UNKNOWN = "unknown"
 
 
 def _tagged(tree: Any) -> Any:
-    """A tree of numbers in JSON that tells tuples from lists."""
+    """A tree of numbers in a JSON form that distinguishes tuples from lists; `UNKNOWN` if there is none."""
     if tree is None or type(tree) is int:
         return tree
     if type(tree) is dict and all(isinstance(key, str) for key in tree):
@@ -160,6 +160,6 @@ def digest(tree: PyTree) -> str:
 
 
 def differing(stored: dict[str, Any], given: dict[str, Any]) -> Sequence[str]:
-    """In what two sets of settings differ, in words."""
+    """The differences between two sets of settings, in words."""
     names = sorted(name for name in stored.keys() | given.keys() if stored.get(name) != given.get(name))
     return [f"{name} was {stored.get(name)!r}, is {given.get(name)!r}" for name in names]

@@ -1,4 +1,4 @@
-"""Stored runs: how one begins, and what is compared and read again so that it goes on."""
+"""Stored runs: how one begins, and the comparisons and data with which it continues."""
 
 import json
 import os
@@ -44,19 +44,19 @@ from gadabout.store.sink import ZarrSink, start_of
 LEARNED = "learned.npz"
 NOT_BEGUN = "was stopped before it began; remove it, and start the run again"
 PRNG = ("jax_default_prng_impl", "jax_threefry_partitionable")
-"""JAX's settings on which the numbers depend that its keys give"""
+"""settings of JAX that determine the numbers of its keys"""
 PACKAGES = ("gadabout", "jax", "numpy")
 
 
 def check_destination(out: str | os.PathLike, mesh: Mesh | None = None) -> Path:
     """The destination of a result, checked before the run: it must not exist, and its folder must.
 
-    Of several processes one looks.
+    Of several processes only the leader checks the folder.
 
     Raises:
-        TypeError: for what is no path.
+        TypeError: if it is not a path.
         FileExistsError, FileNotFoundError: with the remedy.
-        ValueError: if the name says another format than zarr.
+        ValueError: if the name has another format than zarr.
     """
     if not isinstance(out, str | os.PathLike):
         raise TypeError(f"out must be the path of a zarr store, such as 'run.zarr', got {shown(out)}")
@@ -83,7 +83,7 @@ def begin(
     learned: Learned | None,
     tries: int,
 ) -> ZarrSink:
-    """A new store with all that a run was asked for; raises OSError where it cannot be made, and leaves nothing."""
+    """A new store with all arguments of a run; raises OSError if it cannot be made, and leaves nothing behind."""
     assert model.layout is not None
     manifest = Manifest(
         {name: version(name) for name in PACKAGES},
@@ -115,9 +115,9 @@ def begin(
 
 
 def manifest_of(path: Path) -> Manifest:
-    """What a stored run was asked for.
+    """The manifest of a stored run.
 
-    Raises FileNotFoundError where there is nothing, StoreError where it is no stored run.
+    Raises FileNotFoundError if there is nothing at `path`, StoreError if it is not a stored run.
     """
     if not path.is_dir():
         raise FileNotFoundError(f"path: there is no store {str(path)!r}; check the name")
@@ -125,7 +125,7 @@ def manifest_of(path: Path) -> Manifest:
 
 
 def check_here(manifest: Manifest) -> None:
-    """Raises StoreError where JAX is set to another float type, or to other keys; warns of other versions."""
+    """Raises StoreError if JAX has another float type or other settings of keys; warns of other package versions."""
     here = str(jnp.result_type(float))
     if manifest.float_type != here:
         wanted = manifest.float_type == "float64"
@@ -145,7 +145,7 @@ def check_here(manifest: Manifest) -> None:
 
 
 def check_plan(manifest: Manifest, plan: Plan) -> None:
-    """Raises StoreError where a plan is not the run's."""
+    """Raises StoreError if a plan differs from the run's."""
     given = _told(plan)
     if given["name"] != manifest.plan["name"]:
         raise StoreError(f"sampler: the run's is {manifest.plan['name']!r}, got {given['name']!r}; pass the same again")
@@ -156,9 +156,9 @@ def check_plan(manifest: Manifest, plan: Plan) -> None:
 
 
 def obstacle(path: Path, manifest: Manifest) -> str:
-    """Why a run that has stopped cannot go on from its store, as `resume` would say it; empty where it can.
+    """Why a run that has stopped cannot continue from its store, in the words of `resume`; empty if it can.
 
-    Warns where the run would go on from the checkpoint before the last one.
+    Warns if the run would continue from the checkpoint before the last one.
     """
     try:
         if start_of(path, manifest) is None:
@@ -173,7 +173,7 @@ def obstacle(path: Path, manifest: Manifest) -> str:
 
 
 def layout_again(manifest: Manifest, model: AbstractModel) -> Layout:
-    """The layout of the run's positions; raises StoreError where neither the store nor the model has it."""
+    """The layout of the run's positions; raises StoreError if neither the store nor the model has it."""
     layout = layout_from_json(manifest.layout) or model.layout
     if layout is None:
         raise StoreError(
@@ -184,14 +184,14 @@ def layout_again(manifest: Manifest, model: AbstractModel) -> Layout:
 
 
 def starts_again(manifest: Manifest, layout: Layout, start: dict[str, np.ndarray]) -> Starts:
-    """The places where the chains of a run have started; whether they were given or drawn (`tries`) is as it was."""
+    """The start positions of a run's chains; `tries`, which says whether they were given or drawn, stays the same."""
     positions = start["positions"]
     rows = lambda rng, chains: positions
     return Starts(Partial(_given, jnp.asarray(positions)), manifest.model["tries"], layout, rows)
 
 
 def settings_as_told(settings: Settings) -> dict[str, Any]:
-    """The settings as a result and a manifest hold them."""
+    """The settings in the form that a result and a manifest hold."""
     names = ("num_chains", "num_warmup", "num_draws", "thinning")
     until = {} if settings.until is None else {"until": asdict(settings.until)}
     adapt = "pooled" if settings.pooled else "per-chain"
@@ -201,14 +201,14 @@ def settings_as_told(settings: Settings) -> dict[str, Any]:
 
 
 def note_settings(path: Path, manifest: Manifest, settings: Settings) -> None:
-    """Keeps the settings that a run goes on with; one process of several does."""
+    """Stores the settings with which a run continues; of several processes only the leader does."""
     told = settings_as_told(settings) | {"record": manifest.settings["record"]}
     if told != manifest.settings and leads(settings.mesh):
         replace(manifest, settings=told).write(path / HIDDEN / MANIFEST)
 
 
 def learned_again(path: Path) -> Learned | None:
-    """What was known of the target before the run."""
+    """Knowledge of the target before the run, from the store; None if there was none."""
     file = path / HIDDEN / LEARNED
     if not file.exists():
         return None
@@ -228,7 +228,7 @@ def _as_arrays(learned: Learned) -> dict[str, np.ndarray]:
 
 
 def _told(plan: Plan) -> dict[str, Any]:
-    """What tells plans apart."""
+    """The name, settings and digest that distinguish a plan from others."""
     settings = json.loads(json.dumps(plan.settings)) | {"stages": [type(stage).__name__ for stage in plan.stages]}
     return {"name": plan.name, "settings": settings, "digest": digest(plan)}
 

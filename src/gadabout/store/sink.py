@@ -1,4 +1,4 @@
-"""Draws to a Zarr store, chunk by chunk, with checkpoints beside them."""
+"""A sink that writes draws to a Zarr store, chunk by chunk, and checkpoints beside them."""
 
 import errno
 import json
@@ -26,25 +26,25 @@ if TYPE_CHECKING:
 
 START, LOCK, STATUS = "start.npz", "lock", "status.json"
 START_BYTES = 4_096
-"""of names and headers in the file of starts, at most"""
+"""most bytes of names and headers in the file of starts"""
 PENDING_BYTES = 64 * 2**20
-"""records that wait in memory for the next checkpoint, at most"""
+"""most bytes of records that wait in memory for the next checkpoint"""
 SHARE_OF_TIME = 0.1
-"""of a run's time that goes into checkpoints and what is written with them, at most, about"""
+"""approximate upper limit of the share of a run's time for checkpoints and the records written with them"""
 
 
 class ZarrSink(AbstractSink):
-    """Keeps draws in a store (see `Arrays`) and checkpoints in a folder of it; one run writes at a time.
+    """Stores draws in a Zarr store (see `Arrays`) and checkpoints in a folder of it; one run writes at a time.
 
-    A store in which there is something goes on from its last checkpoint (`last`); what was written after it is dropped.
+    A store that is not empty continues from its last checkpoint (`last`); what was written after it is dropped.
 
     Args:
-        path: of the store, which must exist (`create`).
-        dims, coords: of the variables, as `sample` takes them.
+        path: path of the store, which must exist (`create`).
+        dims, coords: those of the variables, as `sample` takes them.
 
     Raises:
-        StoreError: where another run writes in it, or draws are missing or damaged.
-        CheckpointError: where no checkpoint can be believed.
+        StoreError: if another run is writing to it, or draws are missing or damaged.
+        CheckpointError: if there are checkpoints and none is valid.
     """
 
     durable = True
@@ -65,9 +65,9 @@ class ZarrSink(AbstractSink):
             raise
         self._iterations = 0 if self.last is None else self.last.account.iterations
         self.failed = False
-        """whether something could not be written"""
+        """whether writing failed"""
         self.tell: Callable[[str], object] = lambda text: None
-        """is told what users may want to know"""
+        """called with messages that may interest users"""
         self._pending: dict[str, list[dict[str, np.ndarray]]] = {}
         self._waiting = 0
         self._progress: Progress | None = None
@@ -75,13 +75,13 @@ class ZarrSink(AbstractSink):
 
     @staticmethod
     def create(path: Path) -> Path:
-        """An empty store; returns the folder for what is no draw. Raises OSError."""
+        """Makes an empty store; returns its folder for everything that is not draws. Raises OSError."""
         Arrays.create(path)
         return path / HIDDEN
 
     @property
     def empty(self) -> bool:
-        """Whether no draw was written, and no checkpoint of an iteration."""
+        """Whether no draw was written, and no checkpoint after an iteration."""
         return not self.arrays.rows and not self._iterations
 
     def started(self, positions, log_densities, gradients):
@@ -96,7 +96,7 @@ class ZarrSink(AbstractSink):
         self.tell(f"{said}, and the run {in_bytes(memory + PENDING_BYTES)} of memory")
 
     def saw(self, progress: Progress) -> None:
-        """Notes how far the run is, for those who look at the store."""
+        """Notes the progress of the run, for readers of the store."""
         self._progress = progress
 
     def append(self, group, rows):
@@ -123,7 +123,7 @@ class ZarrSink(AbstractSink):
         self._spent = self._committed - began
 
     def flush(self) -> None:
-        """Writes the records that wait in memory; raises OSError, after which a run must go on from a checkpoint."""
+        """Writes the records that wait in memory; raises OSError, after which a run must continue from a checkpoint."""
         waiting, self._pending, self._waiting = self._pending, {}, 0
         try:
             for group, rows in waiting.items():
@@ -135,7 +135,7 @@ class ZarrSink(AbstractSink):
             raise
 
     def tree(self) -> "xr.DataTree":
-        """What is stored, for readers: where writing failed, what they have seen before."""
+        """The stored groups, for readers; if writing failed, as they were last published."""
         if not self.failed:
             with suppress(OSError):
                 self.flush()
@@ -143,7 +143,7 @@ class ZarrSink(AbstractSink):
         return opened(self.path)
 
     def finish(self, tree: "xr.DataTree", groups: Sequence[str], attributes: Mapping[str, Any]) -> None:
-        """Puts what belongs to a result beside its draws: groups of the tree, and attributes; raises OSError."""
+        """Adds groups of `tree` and the attributes of a result to the store, beside its draws; raises OSError."""
         for group in groups:
             if group in tree.children:
                 self.arrays.add(group, tree.children[group])
@@ -160,12 +160,12 @@ class ZarrSink(AbstractSink):
         shutil.rmtree(self.path)
 
     def close(self) -> None:
-        """Lets another run write."""
+        """Releases the lock, so that another run can write."""
         self._lock.release()
 
 
 def start_of(path: Path, manifest: Manifest) -> dict[str, np.ndarray] | None:
-    """Where the chains of a stored run have started (see `AbstractSink.started`); None where it did not get so far.
+    """The starts of a stored run's chains (see `AbstractSink.started`); None if the run did not get so far.
 
     Raises CheckpointError for a damaged file, or one that is too large for the run.
     """
@@ -175,7 +175,7 @@ def start_of(path: Path, manifest: Manifest) -> dict[str, np.ndarray] | None:
 
 
 class FollowedSink(AbstractSink):
-    """A store that another process of the same run writes; goes on from the same checkpoint (`last`)."""
+    """A store that another process of the same run writes; continues from the same checkpoint (`last`)."""
 
     durable = True
 
@@ -184,7 +184,7 @@ class FollowedSink(AbstractSink):
 
     @property
     def last(self) -> Checkpoint | None:
-        """The store's last checkpoint; asked before the run goes on."""
+        """The store's last checkpoint; to be read before the run continues."""
         found = Checkpoints(self.hidden).last()
         return None if found is None else found.checkpoint
 
@@ -195,11 +195,11 @@ class FollowedSink(AbstractSink):
         raise AssertionError("only the process that writes a store reads its draws during a run")
 
     def close(self) -> None:
-        """There is nothing to let go."""
+        """Does nothing: this sink holds no lock."""
 
 
 def in_use(path: Path) -> bool:
-    """Whether a run writes in a store now; False where that cannot be told, of a store that is not ours to write."""
+    """Whether a run is writing to a store now; False if this cannot be determined, as without write permission."""
     try:
         with filelock.FileLock(path / HIDDEN / LOCK).acquire(timeout=0):
             return False
@@ -210,7 +210,7 @@ def in_use(path: Path) -> bool:
 
 
 def _merged(waiting: list[dict[str, np.ndarray]]) -> list[dict[str, np.ndarray]]:
-    """Rows of the same names put together."""
+    """Rows merged where consecutive ones have the same names."""
     runs: list[list[dict[str, np.ndarray]]] = []
     for rows in waiting:
         if runs and runs[-1][0].keys() == rows.keys():
@@ -221,7 +221,7 @@ def _merged(waiting: list[dict[str, np.ndarray]]) -> list[dict[str, np.ndarray]]
 
 
 def in_bytes(count: float) -> str:
-    """A number of bytes as people say it."""
+    """A number of bytes as text in kB, MB, GB or TB."""
     for unit in ("kB", "MB", "GB"):
         count /= 1_000
         if count < 1_000:

@@ -38,15 +38,15 @@ def model(name: str, data_home: str | Path | None = None) -> AbstractModel:
 
 
 def precision(name: str) -> AbstractContextManager:
-    """The context in which a target is run: MNIST in single precision, all else as the process is set."""
+    """The context for runs on a target: single precision for MNIST, the precision of the process for all others."""
     return jax.enable_x64(False) if name.startswith("mnist") else nullcontext()
 
 
 def load(name: str, data_home: str | Path | None = None) -> Problem:
     """The paper's target called `name`; its data files come from `data_home` (see `gadabout.targets.data.fetch`).
 
-    Raises ValueError for an unknown name, DataError where a data file is damaged or cannot be downloaded, ImportError
-    where the extra `cli` is not installed and the target needs it.
+    Raises ValueError for an unknown name, DataError if a data file is damaged or cannot be downloaded, ImportError
+    if the extra `cli` is not installed and the target needs it.
     """
     if name in gaussian.DESCRIPTIONS:
         return gaussian.load(name)

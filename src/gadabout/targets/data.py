@@ -1,4 +1,4 @@
-"""The one loader of data files: found or downloaded, and always of a known checksum."""
+"""The loader of data files: finds or downloads a file, and always verifies its checksum."""
 
 import hashlib
 import os
@@ -15,7 +15,7 @@ class DataError(RuntimeError):
 
 
 class DataFile(NamedTuple):
-    """Where a file comes from and the sha256 checksums under which it is known."""
+    """URL of a file, and its accepted sha256 checksums."""
 
     url: str
     checksums: tuple[str, ...]
@@ -79,11 +79,10 @@ def data_folder(data_home: str | Path | None = None) -> Path:
 
 
 def fetch(filename: str, data_home: str | Path | None = None) -> Path:
-    """The path of a data file, downloaded where it is missing and verified by its sha256 checksum in any case.
+    """The path of a data file, downloaded if it is missing, and always verified by its sha256 checksum.
 
-    A file that is present is never written to. A download arrives under another name and takes its own once it is
-    verified. Raises ValueError for a file that is not in FILES, DataError where the checksum differs or the download
-    fails.
+    An existing file is never written to. A download has a temporary name until it is verified. Raises ValueError for a
+    file that is not in FILES, DataError if the checksum differs or the download fails.
     """
     if filename not in FILES:
         raise ValueError(f"filename must be one of {', '.join(FILES)}; got {filename!r}")
@@ -101,7 +100,7 @@ def fetch(filename: str, data_home: str | Path | None = None) -> Path:
 
 
 def _download(filename: str, path: Path) -> None:
-    """Download a registered file to `path`: under a temporary name of the same folder until it is verified."""
+    """Downloads a registered file to `path`: under a temporary name in the same folder until it is verified."""
     pooch = optional_import("pooch")
     url = FILES[filename].url
     try:
@@ -119,12 +118,12 @@ def _download(filename: str, path: Path) -> None:
 
 
 def _differs(got: str, filename: str) -> str:
-    """The checksum that was found beside those that are accepted."""
+    """Text with the checksum found and the accepted ones."""
     return f"its sha256 is {got}, expected {' or '.join(FILES[filename].checksums)}"
 
 
 def _checksum(path: Path) -> str:
-    """The sha256 of a file, computed once in a process while its time of change and size stay the same."""
+    """The sha256 of a file, computed once in a process unless its modification time or size changes."""
     state = path.stat()
     return _checksum_of(str(path), state.st_mtime_ns, state.st_size)
 

@@ -25,8 +25,8 @@ def log_sigmoid(z: Float[Array, " rows"]) -> Float[Array, " rows"]:
     r"""$\log\sigma(z) = \min(z, 0) - \log(1 + e^{-|z|})$, finite for every finite z.
 
     Value, derivative σ(−z) and second derivative −σ(z) σ(−z) are all functions of $e^{-|z|}$, which the compiler
-    computes once; the derivative that JAX gives to `jax.nn.log_sigmoid` costs exponentials of its own. A regression's
-    cost is its exponentials: value and gradient take about half the time on many chains (float64, CPU).
+    computes once. The derivative of `jax.nn.log_sigmoid` in JAX computes further exponentials. Exponentials dominate
+    the cost of a regression: value and gradient take about half the time on many chains (float64, CPU).
     """
     return jnp.minimum(z, 0.0) - jnp.log1p(jnp.exp(-jnp.abs(z)))
 

@@ -30,7 +30,7 @@ def logistic_log_density(w: Float[Array, " n"], signed: Float[Array, "rows n"]) 
 
 
 def load(name: str, data_home: Home = None) -> Problem:
-    """The regression called `name`, a key of DESCRIPTIONS: inputs prepared, then a column of ones at the end."""
+    """The regression called `name`, a key of DESCRIPTIONS: prepared inputs, then a column of ones at the end."""
     regression = _REGRESSIONS[name]
     inputs, labels = regression.read(data_home)
     inputs = standardise(inputs) if regression.standardised else inputs
@@ -48,7 +48,7 @@ def standardise(inputs: np.ndarray) -> np.ndarray:
 
 
 def _table(filename: str, data_home: Home, header_lines: int = 0, smallest_label: int = 0) -> Rows:
-    """A file of numbers separated by blanks, labels in the last column: `smallest_label` and the number after it."""
+    """A file of numbers separated by blanks, labels in the last column: `smallest_label` and the next integer."""
     table = np.loadtxt(fetch(filename, data_home), skiprows=header_lines, ndmin=2)
     return table[:, :-1], table[:, -1] - smallest_label
 
@@ -86,7 +86,7 @@ def _mnist_images(chosen: tuple[int, ...], data_home: Home) -> Rows:
 
 
 def _breast_cancer(data_home: Home) -> Rows:
-    """The copy that scikit-learn carries: nothing is read from the data home."""
+    """The copy in scikit-learn; nothing is read from `data_home`."""
     inputs, labels = optional_import("sklearn.datasets").load_breast_cancer(return_X_y=True)
     return inputs, labels.astype(float)
 
@@ -96,19 +96,19 @@ def _breast_cancer_columns(data_home: Home) -> Sequence[str]:
 
 
 def _pima_columns(data_home: Home) -> Sequence[str]:
-    """The header of Pima.te between the number of the row and the label."""
+    """The header of Pima.te between the row number and the label."""
     with fetch("Pima.te.csv", data_home).open(newline="") as lines:
         return next(csv.reader(lines))[1:-1]
 
 
 class _Regression(NamedTuple):
-    """How a data set is described and read, and whether its inputs are standardised."""
+    """Description and reader of a data set, whether its inputs are standardised, and the reader of their names."""
 
     description: str
     read: Callable[[Home], Rows]
     standardised: bool = True
     columns: Callable[[Home], Sequence[str]] | None = None
-    """the names of the inputs, where the data have names"""
+    """Reader of the names of the inputs; None if the data have no names."""
 
 
 _REGRESSIONS = {

@@ -1,4 +1,4 @@
-"""A built-in posterior: a model with its data, its start, and what is known of it."""
+"""A built-in posterior: a model with its data, its start, and its covariance if known."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -20,14 +20,14 @@ class Problem(AbstractModel):
     """A posterior of the paper, or another Gaussian or regression, as a model: `sample(problem)` draws from it.
 
     Args:
-        name: what it is called.
-        description: one line on it.
+        name: name of the posterior.
+        description: its description, one line.
         dim: coordinates n of a position, one array of shape (n,).
-        log_density: log π of (x, data), up to a constant. A function of a module and never a closure: other data of
-            the same shape compile nothing anew.
+        log_density: log π of (x, data), up to a constant. A module-level function, not a closure, so that other
+            data of the same shape need no new compilation.
         data: a pytree of JAX arrays in JAX's default float type.
-        covariance: the true one, shape (n, n); None where it is not known.
-        columns: the names of the coordinates, where the data have names.
+        covariance: true covariance, shape (n, n); None if unknown.
+        columns: names of the coordinates; None if the data have no names.
     """
 
     name: str = field()
@@ -44,7 +44,7 @@ class Problem(AbstractModel):
 
     def __post_init__(self):
         self.layout = layout_of(jax.ShapeDtypeStruct((self.dim,), jnp.result_type(float)))
-        self.start = Normal(self.dim)  # the paper's, in JAX's default float type
+        self.start = Normal(self.dim)  # the paper's start, in JAX's default float type
         if self.columns is not None:
             self.dims, self.coords = {"x": ["column"]}, {"column": list(self.columns)}
 

@@ -1,4 +1,4 @@
-"""The sets of built-in posteriors, each by its name, with their builders and the folder of their truth files."""
+"""The sets of built-in posteriors, by name, with their builders and the folders of their truth files."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -10,7 +10,7 @@ from gadabout.targets import hierarchical, modes, wild
 
 
 class TargetSet(NamedTuple):
-    """A set of posteriors: what `gadabout list` calls it, builders by name, and the folder of its truth files."""
+    """A set of posteriors: its heading in `gadabout list`, builders by name, and the folder of its truth files."""
 
     heading: str
     builders: Mapping[str, Callable[[], Model]]
@@ -29,11 +29,11 @@ SETS = {
     "modes": TargetSet("several modes", modes.BUILDERS, modes.TRUTH),
 }
 NAMES = [name for each in SETS.values() for name in each.builders]
-"""of all posteriors of all sets"""
+"""Names of all posteriors of all sets."""
 
 
 def set_of(name: str) -> TargetSet:
-    """The set that the target called `name` is in; raises ValueError if there is none."""
+    """The set that contains the target called `name`; raises ValueError if there is none."""
     for each in SETS.values():
         if name in each.builders:
             return each
@@ -48,8 +48,8 @@ def load(name: str) -> Model:
 
 
 def truth(name: str) -> dict[str, Any]:
-    """What is known of the target called `name`, of any set; see `wild.truth`.
+    """The true moments and quantiles of the target called `name`, of any set; see `wild.truth`.
 
-    Raises ValueError for an unknown name, FileNotFoundError where its truth has not been made.
+    Raises ValueError for an unknown name, FileNotFoundError if it has no truth file.
     """
     return json.loads((set_of(name).folder / f"{name}.json").read_text())

@@ -1,4 +1,4 @@
-"""The paper's tables and figures: a catalogue of them over a shared harness, and a file for each figure of its own."""
+"""The paper's tables and figures: a catalogue on a shared harness, and a file for each figure with its own code."""
 
 from gadabout.lab.paper.catalogue import EXPERIMENTS, make
 from gadabout.lab.paper.session import Session, Unit, Watcher
@@ -9,10 +9,10 @@ __all__ = ["EXPERIMENTS", "Outcome", "Session", "Unit", "Watcher", "run"]
 
 
 def run(name: str, session: Session) -> Outcome:
-    """Makes the experiment called `name`, one of EXPERIMENTS, and returns what came of it.
+    """Runs the experiment called `name`, one of EXPERIMENTS, and returns its outcome.
 
-    Forgets the compiled programs of the one before: all of them together come near the number of memory mappings that
-    a process may have.
+    Discards the compiled programs of the previous experiment: the programs of all experiments together come near the
+    limit on the memory mappings of a process.
     """
     forget()
     return make(name, session)

@@ -1,4 +1,4 @@
-"""The paper's tables and figures as data: what each shows, in the paper's order."""
+"""The paper's tables and figures as data: the contents of each, in the paper's order."""
 
 from importlib import import_module
 from typing import NamedTuple
@@ -9,14 +9,14 @@ from gadabout.lab.paper.table import Outcome, table
 
 
 class Table(NamedTuple):
-    """A table: the titles of its panels by their targets, and the number of repeats of each method."""
+    """A table: panel titles by target, and the number of repeats of each method."""
 
     titles: dict[str, str]
     num_repeats: int = 10
 
 
 class Traces(NamedTuple):
-    """A figure of log-target traces: the titles of its blocks by their targets, and how they are laid out."""
+    """A figure of log-target traces: block titles by target, a remark, and the number of columns."""
 
     titles: dict[str, str]
     remark: str = ""
@@ -27,7 +27,7 @@ MNIST = {
     "mnist-56-as-published": "MNIST 5 against 6 as published: 497 sixes labelled as fives",
     "mnist-56": "MNIST 5 against 6, correctly labelled",
 }
-"""The posterior of the published figures, with the paper's labels, and that with the right ones."""
+"""Titles of two posteriors: that of the published figures, with the paper's labels, and that with correct labels."""
 
 TABLES = {
     "table1": Table(
@@ -54,14 +54,14 @@ FIGURES = {
     ),
     "figure7": None,
 }
-"""None where a figure has a file of its own."""
+"""Figures by name; None for a figure with a file of its own."""
 
 EXPERIMENTS = (*TABLES, *FIGURES)
-"""In the order in which `all` makes them: figures draw what tables have run."""
+"""Names in the order in which `all` runs them: figures reuse the runs of tables."""
 
 
 def make(name: str, session: Session) -> Outcome:
-    """Makes the experiment called `name`, one of EXPERIMENTS; figures, and matplotlib with them, are imported here."""
+    """Runs the experiment called `name`, one of EXPERIMENTS. Figures, and with them matplotlib, are imported here."""
     if name in TABLES:
         return table(session, name, *TABLES[name])
     if (traces := FIGURES[name]) is None:

@@ -19,7 +19,7 @@ FLAT, SMOOTH = "correlated-2d", "gp-51d"
 
 
 def run(session: Session) -> Outcome:
-    """gadRWM at two target acceptance rates over 24 seeds, and one long run of gadMALAf."""
+    """Makes the figure: gadRWM at two target acceptance rates over 24 seeds, and one long run of gadMALAf."""
     rates = {rate: session.shortened(_flat(rate)) for rate in FIGURE_1_BETA}
     smooth = session.shortened(_smooth())
     seeds = session.repeats or SEEDS
@@ -100,7 +100,7 @@ def _draw(repeats: dict[float, list[Repeat]], truths: dict, learned: np.ndarray,
 
 
 def _contours(axes: Axes, covariance: np.ndarray, colour: str, label: str) -> None:
-    """Contours at 1, 2 and 3 standard deviations of a Gaussian in 2 dimensions, with mean zero."""
+    """Draws contours at 1, 2 and 3 standard deviations of a Gaussian in 2 dimensions, with mean zero."""
     angle = np.linspace(0, 2 * np.pi, 400)
     circle = np.linalg.cholesky(covariance) @ np.stack([np.cos(angle), np.sin(angle)])
     for deviations in (1, 2, 3):

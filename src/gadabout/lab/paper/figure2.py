@@ -1,4 +1,4 @@
-"""Figure 2: Neal's Gaussian, traces of its widest coordinate, and what four adaptive methods learned of its scales."""
+"""Figure 2: traces of the widest coordinate of Neal's Gaussian, and its scales as learned by four adaptive methods."""
 
 from typing import Any
 
@@ -15,7 +15,7 @@ DIAGONALS = ("AM, as run", "gadRWM", "gadMALAe", "gadMALAf")
 
 
 def run(session: Session) -> Outcome:
-    """The first repeat of each method of the two rows."""
+    """Makes the figure from the first repeat of each method in its two rows."""
     methods = [method for method in session.methods("neal") if method.label in TRACES + DIAGONALS]
     session.complete("figure2", [("neal", method) for method in methods], 1)
     repeats = {method.label: session.found("neal", method, 1)[0] for method in methods}
@@ -46,7 +46,7 @@ def run(session: Session) -> Outcome:
 
 
 def _shape(axes: Axes, values: np.ndarray, scales: np.ndarray) -> None:
-    """The diagonal of L in units in which the nearest multiple of the truth is the truth."""
+    """Draws the truth, and the diagonal of L divided by the c for which c · truth is nearest to the diagonal."""
     coordinates = np.arange(1, len(values) + 1)
     axes.plot(coordinates, scales, color=TRUTH, linewidth=1.4, label="truth")
     scale = likeness.multiple(values, scales)

@@ -1,4 +1,4 @@
-"""Figure 7: what gadMALAf learns of each pixel of MNIST, 5 against 6, as an image."""
+"""Figure 7: the scale that gadMALAf learns for each pixel of MNIST, 5 against 6, as an image."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ TITLES = {"mnist-56-as-published": "as published: 497 sixes labelled as fives", 
 
 
 def run(session: Session) -> Outcome:
-    """The first 784 diagonal elements of L on both posteriors; the published image is of the first."""
+    """Makes the figure: the first 784 diagonal elements of L on both posteriors. The paper shows the first."""
     methods = {target: session.methods(target)[0] for target in TITLES}
     session.complete("figure7", methods.items(), 1)
     diagonals, measures = {}, {}
@@ -36,7 +36,7 @@ def run(session: Session) -> Outcome:
 
 
 def _measures(diagonal: np.ndarray, empty: np.ndarray) -> dict[str, Any]:
-    """Means over the pixels that are zero in every image, whose weights have the prior as posterior, and the others."""
+    """Means of the diagonal over pixels that are zero in every image, whose weights keep the prior, and over others."""
     return {
         "empty_pixels": int(empty.sum()),
         "mean_empty": float(diagonal[empty].mean()),

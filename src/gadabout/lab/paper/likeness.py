@@ -1,4 +1,4 @@
-"""How like the truth is what a repeat learned: its factor, and measures that do not see a common multiple."""
+"""The learned factor of a repeat, and measures of its agreement with the truth up to a common multiple."""
 
 import numpy as np
 
@@ -6,14 +6,14 @@ from gadabout.lab.paper.repeats import Repeat
 
 
 def factor(repeat: Repeat) -> np.ndarray:
-    """L as a repeat keeps it: its diagonal, or the whole where the method keeps that, with any global scale in it."""
+    """The learned L of a repeat, times its global scale if any: the diagonal, or all of L if the method keeps it."""
     learned = {name.rpartition(".")[2]: value for name, value in repeat.series.items() if name.startswith("learned.")}
     base = learned["matrix"] if "matrix" in learned else learned["scale"]
     return learned.get("multiplier", 1.0) * base
 
 
 def multiple(learned: np.ndarray, truth: np.ndarray) -> float:
-    """The c for which c · truth is nearest to what was learned, in the Frobenius norm."""
+    """The c for which c · truth is nearest to `learned` in the Frobenius norm."""
     return float(np.sum(learned * truth) / np.sum(truth * truth))
 
 

@@ -11,16 +11,16 @@ ADAPTING = COLLECTED = 20_000
 
 @dataclass(frozen=True)
 class Method:
-    """A row of a table: a sampler, how long it runs, and how its repeats are made where one takes over a minute."""
+    """A row of a table: a sampler, its numbers of iterations, and how to run repeats that take over a minute."""
 
     label: str
     sampler: Callable[[], Sampler]
     num_warmup: int = ADAPTING
     num_draws: int = COLLECTED
     together: bool = False
-    """whether the repeats run as vectorised chains, each with its own θ, and one chain alone is timed"""
+    """whether the repeats run as vectorised chains, each with its own θ, while one chain alone is timed"""
     num_repeats: int | None = None
-    """a smaller number of repeats than was asked for"""
+    """largest number of repeats; None for no limit"""
     start_at_zero: bool = False
     """whether chains start at 0, not at a draw from N(0, I)"""
     keep_factor: bool = False
@@ -28,17 +28,17 @@ class Method:
 
     @property
     def published(self) -> str:
-        """The published row it is compared with: its label, without what tells variants of a method apart."""
+        """Name of the published row for comparison: the label without the variant that follows a comma."""
         return self.label.partition(",")[0]
 
     @property
     def scale(self) -> float:
-        """By how much ESS and sampling time are scaled up to the paper's 20,000 draws."""
+        """Factor that scales ESS and sampling time to the paper's 20,000 draws."""
         return COLLECTED / self.num_draws
 
 
 def methods(target: str) -> list[Method]:
-    """The rows of a target's table, in the paper's order; HMC with all three numbers of steps."""
+    """The rows of a target's table, in the paper's order; HMC with all three numbers of leapfrog steps."""
     return _mnist(target) if target.startswith("mnist") else _usual(target)
 
 
@@ -60,9 +60,9 @@ def _usual(target: str) -> list[Method]:
 
 
 def _mnist(target: str) -> list[Method]:
-    """The gradient-based methods, with fewer repeats of HMC and draws of NUTS: the paper's NUTS took 22 hours.
+    """The gradient-based methods, with fewer repeats of HMC and fewer draws of NUTS: the paper's NUTS took 22 hours.
 
-    On the right labels gadMALAf and MALA only: it is the paper's posterior that the rows are compared on.
+    With correct labels only gadMALAf and MALA: the published rows are of the posterior with the paper's labels.
     """
     gad = Method("gadMALAf", lambda: gad_mala(learning_rate=1e-5, form="paper"), num_warmup=50_000, together=True)
     mala_row = Method("MALA", lambda: mala(target_acceptance=0.54), together=True)
@@ -85,11 +85,11 @@ def _hmc(steps: int, **settings) -> Method:
 
 
 def _paper_nuts(**settings) -> Method:
-    """NUTS as the paper ran it: unit metric, 500 iterations of warm-up, depth at most 12 there and 10 after."""
+    """NUTS as the paper ran it: unit metric, 500 iterations of warm-up, tree depth at most 12 in warm-up, then 10."""
     recipe = lambda: nuts(metric="unit", max_depth=10, warmup_max_depth=12)
     return Method("NUTS, unit metric", recipe, num_warmup=500, **settings)
 
 
 def _modern_nuts(**settings) -> Method:
-    """NUTS as people run it: adapted diagonal metric, 1,000 iterations of warm-up."""
+    """NUTS as it is usually run: adapted diagonal metric, 1,000 iterations of warm-up."""
     return Method("NUTS, adapted metric", nuts, num_warmup=1_000, **settings)

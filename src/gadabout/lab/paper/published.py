@@ -1,7 +1,7 @@
 """The published figures, as data: Tables 1 to 7 of the paper, and Table 1 of the authors' slides.
 
-NUTS's acceptance is printed as "> 0.7" there, and stands here as 0.7. Rows named HMC are those the tables print: of 5,
-10 and 20 leapfrog steps the one with the best mean Min ESS/s, but all three in Table 7.
+The tables print the acceptance rate of NUTS as "> 0.7"; it is 0.7 here. Of HMC with 5, 10 and 20 leapfrog steps the
+tables print the row with the best mean Min ESS/s; Table 7 prints all three.
 """
 
 from typing import Any, NamedTuple
@@ -13,13 +13,13 @@ class Published(NamedTuple):
     seconds: float
     acceptance_rate: float
     ess: tuple[float, float, float]
-    """smallest, median and largest over coordinates, of 20,000 draws"""
+    """smallest, median and largest ESS over coordinates, for 20,000 draws"""
     min_ess_per_second: float
     sd: float
-    """of Min ESS/s over the repeats"""
+    """standard deviation of Min ESS/s over the repeats"""
 
     def as_json(self) -> dict[str, Any]:
-        """The row in the form of our own."""
+        """The row in the form of this library's rows."""
         return {
             "seconds": self.seconds,
             "acceptance_rate": self.acceptance_rate,
@@ -132,7 +132,7 @@ SLIDES: dict[str, dict[str, Published]] = {
         "NUTS": Published(1412.1, 0.7, (7469.5, 20000.0, 20000.0), 5.29, 0.38),
     },
 }
-"""The authors' slides on the same paper, Table 1: another run of the gad methods, and other times."""
+"""Table 1 of the authors' slides on the same paper: another run of the gad methods, and different times."""
 
 FIGURE_1_BETA = {0.25: 7.4, 0.4: 2.2}
 """Last value of β by target acceptance, gadRWM on the Gaussian of correlation 0.99 (paper, Figure 1)."""
@@ -141,4 +141,4 @@ FIGURE_1_EIGENVALUES = (0.01, 12.07)
 """Range of the eigenvalues of the 51-dimensional Gaussian's covariance (paper, section 4.1)."""
 
 FIGURE_6_RANGE = (-3_400, -3_100)
-"""Between which the log-target traces on MNIST are plotted (paper, Figure 6)."""
+"""Limits of the plot of log-target traces on MNIST (paper, Figure 6)."""

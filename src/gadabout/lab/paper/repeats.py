@@ -1,4 +1,4 @@
-"""One repeat: a method run on a target, reduced to the figures of a table's row and the series that figures draw."""
+"""One repeat: a method run on a target, reduced to the numbers of a table's row and the series that figures plot."""
 
 import warnings
 from collections.abc import Callable
@@ -16,7 +16,7 @@ from gadabout.driver import Progress
 from gadabout.lab.paper.methods import Method
 
 TIMED = 2_000
-"""iterations of each phase by which one chain alone is timed"""
+"""largest number of iterations of each phase in the timing of one chain alone"""
 
 RECORD = ["posterior", "lp", "acceptance_rate", "gradient_evaluations"]
 Callback = Callable[[Progress], object]
@@ -24,16 +24,16 @@ Callback = Callable[[Progress], object]
 
 @dataclass
 class Repeat:
-    """What a repeat leaves: its account, a dictionary of numbers and words, and its series, arrays by name."""
+    """Results of a repeat: `account`, a dictionary of numbers and strings, and `series`, arrays by name."""
 
     account: dict[str, Any]
     series: dict[str, np.ndarray]
 
 
 def run(problem: targets.Problem, method: Method, seeds: list[int], callback: Callback | None) -> list[Repeat]:
-    """Runs repeats, numbered by their seeds, together if there are several: chains that each learn their own θ.
+    """Runs one repeat per entry of `seeds`; several run together from the first seed, as chains that learn their own θ.
 
-    Raises KeyboardInterrupt where the run was interrupted: a repeat is complete or not there.
+    Raises KeyboardInterrupt if the run was interrupted: only complete repeats are returned.
     """
     tree = _sample(problem, method, seeds[0], len(seeds), method.num_warmup, method.num_draws, callback)
     draws = np.asarray(tree["posterior"]["x"].values)
@@ -59,14 +59,14 @@ def run(problem: targets.Problem, method: Method, seeds: list[int], callback: Ca
 
 
 def time_alone(problem: targets.Problem, method: Method, seed: int, callback: Callback | None) -> Repeat:
-    """Seconds of one chain alone by `TIMED` iterations of each phase, scaled to the method's own lengths."""
+    """Times one chain alone over `TIMED` iterations of each phase, scaled to the method's own lengths."""
     warmup, draws = min(TIMED, method.num_warmup), min(TIMED, method.num_draws)
     tree = _sample(problem, method, seed, 1, warmup, draws, callback)
     return Repeat(_seconds(tree, method, warmup, draws), {})
 
 
 def made_by(method: Method) -> str:
-    """All settings of a method: a repeat that was made with others is made anew."""
+    """All settings of a method, as text; a repeat that was made with other settings is run again."""
     sampler = eqx.tree_pformat(method.sampler(), short_arrays=False)
     start = " from 0" if method.start_at_zero else ""
     return f"{method.num_warmup} + {method.num_draws} iterations of {sampler}{start}"
@@ -104,7 +104,7 @@ def _figures(draws: np.ndarray, scale: float) -> dict[str, Any]:
 
 
 def _seconds(tree: xr.DataTree, method: Method, warmup: int, draws: int) -> dict[str, Any]:
-    """Seconds of the whole protocol, warm-up and 20,000 draws, and of compilation, which it leaves out."""
+    """Seconds of warm-up and 20,000 draws without compilation, and seconds of compilation."""
     a = tree.attrs
     to_paper = method.num_draws / draws * method.scale
     seconds = a["seconds_warmup"] * method.num_warmup / warmup + a["seconds_sampling"] * to_paper
@@ -112,7 +112,7 @@ def _seconds(tree: xr.DataTree, method: Method, warmup: int, draws: int) -> dict
 
 
 def _learned(tree: xr.DataTree, c: int, whole: bool) -> dict[str, np.ndarray]:
-    """What one chain learned; of a dense factor the diagonal, or with `whole` all of it."""
+    """The parameters that chain `c` learned; only the diagonal of a dense factor, unless `whole` is True."""
     found = {}
     for name, variable in tree["learned"].data_vars.items():
         value = np.asarray(variable.values)

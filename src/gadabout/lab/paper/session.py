@@ -1,4 +1,4 @@
-"""The harness: which repeats an experiment needs, which of them are there already, and making the others in turn."""
+"""The harness: finds the repeats that an experiment lacks, runs them in turn, and stores them."""
 
 import dataclasses
 import gc
@@ -20,14 +20,14 @@ from gadabout.lab.paper.repeats import Repeat
 from gadabout.lab.rows import Rows
 
 TIMINGS = 3
-"""times at most that one chain alone is timed where repeats run together"""
+"""largest number of timings of one chain alone, for a method whose repeats run together"""
 
 QUICK = 300
 """iterations of each phase of the quick version"""
 
 
 class Unit(NamedTuple):
-    """One run: the repeats of a method it makes, or the timing of one chain alone."""
+    """One run: repeats of a method, or the timing of one chain alone."""
 
     target: str
     method: Method
@@ -41,24 +41,24 @@ class Unit(NamedTuple):
 
 
 class Watcher:
-    """Is told of the runs an experiment makes; this one says nothing."""
+    """Receives the progress of an experiment's runs. This base class does nothing."""
 
     def begin(self, name: str, total: int, there: int) -> None:
-        """`total` runs are needed for what is called `name`, `there` of them are there already."""
+        """Called before an experiment called `name`: it needs `total` runs, of which `there` are stored already."""
 
     def unit(self, unit: Unit) -> None:
-        """A run begins."""
+        """Called when a run begins."""
 
     def progress(self, progress: Progress) -> None:
-        """The run proceeds."""
+        """Called as the run proceeds."""
 
     def done(self, unit: Unit) -> None:
-        """The run is saved."""
+        """Called when the run is stored."""
 
 
 @dataclasses.dataclass
 class Session:
-    """Where results go, how many repeats are wanted, and who watches.
+    """The output folder, number of repeats and watcher of experiments, with their stored repeats.
 
     Each repeat is a row of the file `rows.jsonl` in `folder`. Its arrays are beside it, in a file that the row names.
 
@@ -68,7 +68,7 @@ class Session:
 
     out: Path
     repeats: int | None = None
-    """in place of the paper's number"""
+    """number of repeats in place of the paper's; None for the paper's"""
     data_home: Path | None = None
     quick: bool = False
     watcher: Watcher = dataclasses.field(default_factory=Watcher)
@@ -81,7 +81,7 @@ class Session:
         self.rows = Rows(self.folder / "rows.jsonl")
 
     def methods(self, target: str) -> list[Method]:
-        """The rows of a target's table; in the quick version all on Neal's Gaussian, and gadMALAf elsewhere."""
+        """The rows of a target's table; in the quick version all for Neal's Gaussian, and only gadMALAf elsewhere."""
         rows = methods(target)
         if not self.quick:
             return rows
@@ -89,11 +89,11 @@ class Session:
         return [self.shortened(row) for row in rows]
 
     def shortened(self, method: Method) -> Method:
-        """The method, with few iterations in the quick version."""
+        """The method; in the quick version with `QUICK` iterations of each phase."""
         return dataclasses.replace(method, num_warmup=QUICK, num_draws=QUICK) if self.quick else method
 
     def complete(self, name: str, wanted: Iterable[tuple[str, Method]], num_repeats: int) -> None:
-        """Makes the repeats that are missing: methods in turn, repeats interleaved."""
+        """Runs the missing repeats: methods in turn, repeats interleaved."""
         needed = list(self._units(list(wanted), 1 if self.quick else num_repeats))
         missing = list(self._missing(needed))
         self.watcher.begin(name, len(needed), len(needed) - len(missing))
@@ -104,7 +104,7 @@ class Session:
             self.watcher.done(unit)
 
     def found(self, target: str, method: Method, num_repeats: int) -> list[Repeat]:
-        """The first `num_repeats` of the repeats that are there, each with its seconds."""
+        """The first `num_repeats` stored repeats, each with its seconds."""
         found = list(islice(self._stored(target, method, "repeat"), num_repeats))
         if method.together and found:
             timings = [timing.account for timing in islice(self._stored(target, method, "timing"), TIMINGS)]
@@ -138,7 +138,7 @@ class Session:
 
     def _make(self, unit: Unit) -> None:
         problem = self.problem(unit.target)
-        gc.collect()  # each run starts with the memory of earlier ones given back
+        gc.collect()  # frees the memory of earlier runs
         if unit.timing:
             made = [repeating.time_alone(problem, unit.method, unit.indices[0], self.watcher.progress)]
         else:
@@ -147,7 +147,7 @@ class Session:
             self._store(_known(unit.target, unit.method, _kind(unit), i), repeat)
 
     def _store(self, known: dict[str, Any], repeat: Repeat) -> None:
-        """Writes the arrays and then the row: a repeat is complete or not there."""
+        """Writes the arrays and then the row, so that a stored repeat is always complete."""
         name = None
         if repeat.series:
             name = f"{hashlib.sha256(json.dumps(known).encode()).hexdigest()[:16]}.npz"
@@ -170,7 +170,7 @@ class Session:
 
 
 def _known(target: str, method: Method, kind: str, i: int) -> dict[str, Any]:
-    """Returns the entries by which a repeat is found: it is made anew with other settings of the method."""
+    """Returns the entries that identify a stored repeat; with other settings of the method it is run again."""
     with targets.precision(target):
         made_by = repeating.made_by(method)
     return {"target": target, "method": method.label, "kind": kind, "index": i, "made_by": made_by}

@@ -1,9 +1,9 @@
-"""Write `docs/sources.md`: what the sources describe, where it is in the library, and what shows it.
+"""Write `docs/sources.md`: contents of the sources, their place in the library, and a page or command that shows them.
 
 python -m gadabout.lab.paper.sources docs
 
 The rows are in `rows/*.csv`, one file for each source. A row names import paths, and a page with a heading or a
-`gadabout reproduce` command. The command refuses rows whose names or places do not exist.
+`gadabout reproduce` command. Rows whose names or places do not exist raise ValueError.
 """
 
 import csv
@@ -24,17 +24,17 @@ SOURCES = {
     "scalable": "Slides on scalable MCMC",
     "lectures": "Lectures on Markov chain Monte Carlo",
 }
-"""Titles of the sources, by the names of their files."""
+"""Titles of the sources, by the name of their file."""
 
 TABLE_1 = "Table 1 of the paper, and of the slides"
 STATES = ("whole", "partly", "left out")
 
 
 class Row(NamedTuple):
-    """What a section of a source describes, import paths that carry it out, what shows it, and what is missing.
+    """A section of a source, its content, the import paths that implement it, the evidence, and the missing part.
 
-    `shown` is `page.md`, `page.md#Beginning of a heading` or a command in backquotes. `left` is empty for a row that is
-    whole, else "partly: why" or "out: why".
+    `shown` is `page.md`, `page.md#Beginning of a heading` or a command in backquotes. `left` is empty if the library
+    has the whole content, else "partly: why" or "out: why".
     """
 
     section: str
@@ -45,7 +45,7 @@ class Row(NamedTuple):
 
     @property
     def state(self) -> str:
-        """One of `STATES`, or what else `left` begins with."""
+        """One of `STATES`; for another `left`, its text before the colon."""
         word = self.left.partition(":")[0]
         return {"": "whole", "partly": "partly", "out": "left out"}.get(word, word)
 
@@ -58,7 +58,7 @@ def rows(source: str) -> list[Row]:
 
 
 def faults(row: Row, docs: Path) -> list[str]:
-    """What of a row does not hold: names, pages, headings and commands that do not exist, a state without a reason."""
+    """Faults of a row: names, pages, headings and commands that do not exist, a state without a reason."""
     found = []
     for name in row.where.split(", "):
         try:
@@ -80,7 +80,7 @@ def faults(row: Row, docs: Path) -> list[str]:
 
 
 def _heading(page: Path, beginning: str) -> str:
-    """The first heading of a page that begins so, outside code; empty where there is none."""
+    """The first heading of a page, outside code, that starts with `beginning`; empty if there is none."""
     if page.name == "sources.md" and TABLE_1.startswith(beginning):
         return TABLE_1
     text = re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE)
@@ -89,7 +89,7 @@ def _heading(page: Path, beginning: str) -> str:
 
 
 def _link(shown: str, docs: Path) -> str:
-    """A command as it is, a page as a link to it, or to its heading, by the name that GitHub and MyST give it."""
+    """Returns a command unchanged, and a page as a link to it or to a heading, by the anchor of GitHub and MyST."""
     page, _, beginning = shown.partition("#")
     if not beginning:
         return shown if shown.startswith("`") else f"[{page.removesuffix('.md')}]({page})"
@@ -125,7 +125,7 @@ def document(docs: Path) -> str:
 
 
 def _tables() -> str:
-    """Table 1 as published twice."""
+    """Table 1, each cell with the figure of the paper and that of the slides."""
     lines = [
         "Each cell has the paper's figure, then the slides'. Acceptance rates and ESS of AM, RWM, MALA, HMC and NUTS "
         "are of the same runs. `gadabout reproduce table1` prints ours with both.",

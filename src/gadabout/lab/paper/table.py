@@ -1,4 +1,4 @@
-"""A table of the paper beside ours: rows from repeats, as JSON and as Markdown with the published row under each."""
+"""Tables of our results: rows from repeats, as JSON, and as Markdown with the paper's row under each of ours."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -26,7 +26,7 @@ HEADINGS = (
 )
 
 CLOCK = ("Time (s)", "Min ESS/s (sd)", "Compile (s)")
-"""columns of seconds, which the quick version leaves out: too few iterations for a time to mean anything"""
+"""columns of seconds, which the quick version leaves out: it has too few iterations for meaningful times"""
 
 QUICK_NOTE = (
     f"The quick version: warm-up {QUICK}, {QUICK} draws, one repeat. Its figures cannot be compared with the "
@@ -38,7 +38,7 @@ QUANTILES = ("min", "median", "max")
 
 @dataclass
 class Outcome:
-    """What an experiment makes: rows and measures for the JSON, Markdown, and the pictures it has written."""
+    """Results of an experiment: rows and measures for the JSON, Markdown, and paths of the written pictures."""
 
     name: str
     rows: list[dict[str, Any]] = field(default_factory=list)
@@ -62,7 +62,7 @@ def table(session: Session, name: str, titles: dict[str, str], num_repeats: int 
 
 
 def row(target: str, method: Method, repeats: list[Repeat]) -> dict[str, Any]:
-    """One row of the JSON: averages over repeats, and the published row it is compared with."""
+    """One row of the JSON: averages over repeats, and the published row for comparison."""
     accounts = [repeat.account for repeat in repeats]
     mean = lambda key: float(np.mean([account[key] for account in accounts]))
     spread = lambda key: {
@@ -96,7 +96,7 @@ def row(target: str, method: Method, repeats: list[Repeat]) -> dict[str, Any]:
 
 
 def _note(method: Method, repeats: int) -> str | None:
-    """What a reader must know of how the row was made."""
+    """Remarks on how the row was made: repeats run together, scaled figures, fewer repeats; None if there are none."""
     notes = []
     if method.together:
         notes.append(
@@ -111,7 +111,7 @@ def _note(method: Method, repeats: int) -> str | None:
 
 
 def _choose(panel: list[dict[str, Any]]) -> None:
-    """Prints of HMC the one with the best mean Min ESS/s, and the one the paper prints; Table 7 has all three."""
+    """Marks the HMC rows to print: that with the best mean Min ESS/s and that of the paper; in Table 7 all three."""
     hmc = [row for row in panel if row["method"].startswith("HMC")]
     if hmc and not hmc[0]["target"].startswith("mnist"):
         best = max(hmc, key=lambda row: row["ours"]["min_ess_per_second"]["mean"])
@@ -122,7 +122,7 @@ def _choose(panel: list[dict[str, Any]]) -> None:
 def markdown(panel: Iterable[dict[str, Any]], timed: bool = True) -> str:
     """The printed rows as a Markdown table, with the published row in italics under each and the notes below.
 
-    Under that is the row of the authors' slides, where they have one. Columns of seconds are there if `timed`.
+    The row of the authors' slides, if any, follows the published row. Columns of seconds are included if `timed`.
     """
     lines: list[list[str]] = []
     notes: list[str] = []
@@ -149,7 +149,7 @@ def markdown(panel: Iterable[dict[str, Any]], timed: bool = True) -> str:
 
 
 def markdown_table(headings: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
-    """A Markdown table, its first column to the left and the others to the right."""
+    """A Markdown table, with the first column aligned to the left and the others to the right."""
     rows = [headings, ["---", *["---:"] * (len(headings) - 1)], *lines]
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 

@@ -14,7 +14,7 @@ from gadabout.targets import Problem
 
 Traces = dict[str, np.ndarray]
 WIDEST = 15.0
-"""inches"""
+"""largest width of a figure in inches"""
 CONSTANTS = (
     "Log target of the collected phase of the first repeat, with the constants that sampling leaves out: of the "
     "Gaussian, or of a regression's prior N(0, I)."
@@ -24,7 +24,7 @@ CONSTANTS = (
 def log_target_figure(
     session: Session, name: str, titles: dict[str, str], remark: str = "", columns: int = 4
 ) -> Outcome:
-    """The figure called `name`: the paper's methods on each target in `titles`, panels of one target on one scale."""
+    """Makes the figure `name`: the paper's methods on each target in `titles`; panels of a target share a scale."""
     shown = {target: _shown(session, target) for target in titles}
     session.complete(name, [(target, method) for target, methods in shown.items() for method in methods], 1)
     traces: dict[str, Traces] = {}
@@ -48,14 +48,14 @@ def log_target_figure(
 
 
 def _shown(session: Session, target: str) -> list[Method]:
-    """The methods that the paper's figure shows: those with a published row, AM as it was run, NUTS as it was run."""
+    """The methods of the paper's figure: those with a published row, with AM and NUTS as the paper ran them."""
     published = PAPER.get(target) or PAPER["mnist-56-as-published"]
     left_out = ("AM, as written", "NUTS, adapted metric")
     return [m for m in session.methods(target) if m.published in published and m.label not in left_out]
 
 
 def _constant(problem: Problem) -> float:
-    """What makes a Gaussian integrate to 1, or a regression's target the joint density of weights and labels."""
+    """Log constant: normalises a Gaussian, or makes a regression's target the joint density of weights and labels."""
     covariance = np.eye(problem.dim) if problem.covariance is None else problem.covariance
     return -0.5 * float(np.linalg.slogdet(2 * np.pi * covariance)[1])
 
@@ -78,7 +78,7 @@ def _panels(panels: list[Axes], found: Traces) -> None:
 
 
 def typical_range(traces: list[np.ndarray]) -> tuple[float, float]:
-    """Limits that show the higher half of the traces nearly whole: a chain that has not arrived is below the others."""
+    """Limits that show the higher half of the traces nearly in full: a chain that has not converged lies below."""
     finite = sorted((trace[np.isfinite(trace)] for trace in traces), key=lambda trace: -np.median(trace))
     arrived = [np.quantile(trace, (0.0005, 0.9995)) for trace in finite[: -(-len(finite) // 2)]]
     low, high = np.min(arrived), np.max(arrived)
@@ -87,7 +87,7 @@ def typical_range(traces: list[np.ndarray]) -> tuple[float, float]:
 
 
 def outside(lp: np.ndarray, low: float, high: float) -> str:
-    """In words, what the panel does not show of a trace; nothing where that is less than one draw in a hundred."""
+    """Text on the draws of a trace outside the panel's limits; empty if they are below 1 % on each side."""
     below, above = np.mean(~(lp >= low)), np.mean(lp > high)
     if max(below, above) < 0.01:
         return ""

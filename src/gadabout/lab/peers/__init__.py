@@ -1,4 +1,4 @@
-"""Measurements beside other programs, made in one run on one machine and told as ratios."""
+"""Comparisons with other programs, made in one run on one machine and reported as ratios."""
 
 OURS = "gadabout"
-"""the peer that is this package's default, and how the names of its other samplers begin"""
+"""name of the peer that is this package's default, and prefix of the names of its other samplers"""

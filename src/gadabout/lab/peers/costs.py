@@ -1,4 +1,4 @@
-"""What a gradient costs inside a run, beside the gradient alone; and what an iteration costs as a problem grows."""
+"""Cost of a gradient evaluation in a run relative to the gradient alone; cost of an iteration as a problem grows."""
 
 import gc
 import time
@@ -24,9 +24,9 @@ from gadabout.schedule import Plan
 RANK = 5
 """columns of the low-rank factor"""
 LARGEST = {"gad-mala, dense": 1_000}
-"""coordinates above which a sampler is left out"""
+"""number of coordinates above which a sampler is left out"""
 ITERATIONS = 2_000
-"""of warm-up, and as many of draws, in `growth`"""
+"""iterations of warm-up, and as many of sampling, in `growth`"""
 SAMPLERS: dict[str, Callable[[int], Sampler | Plan]] = {
     "gad-mala, dense": lambda n: gad_mala(factor="dense"),
     "gad-mala, diagonal": lambda n: gad_mala(factor="diagonal"),
@@ -38,11 +38,11 @@ SAMPLERS: dict[str, Callable[[int], Sampler | Plan]] = {
 def costs(
     names: Sequence[str], chains: int, draws: int, repeats: int, data_home: str | Path | None = None
 ) -> Iterator[dict[str, Any]]:
-    """A row for each of the paper's targets: microseconds for each chain, medians over repeats, which are interleaved.
+    """Yields a row for each of the paper's targets: microseconds per chain, as medians over interleaved repeats.
 
-    `gradient_us` is all that draws by split HMC take in a run of the default, over their gradients, and `bare_us` the
-    log density and its gradient of as many positions at once, in a loop of its own. `draw_us` is a draw of the default
-    by the `move` that it chose, `noise_us` n standard normals for each chain, in a loop of their own.
+    `gradient_us` is the sampling time of the default with split HMC per gradient evaluation, and `bare_us` the time of
+    the log density and its gradient alone, in a loop over as many chains. `draw_us` is the time of a draw of the
+    default by the `move` that it chose, `noise_us` that of n standard normals for each chain, in a loop.
     """
     for name in names:
         with targets.precision(name):
@@ -58,7 +58,7 @@ def costs(
 def _measured(problem: targets.Problem, chains: int, draws: int, seed: int) -> dict[str, Any]:
     key = jax.random.key(seed)
     positions = jax.random.normal(key, (chains, problem.dim))
-    each = 1e6 / draws / chains  # microseconds of a draw of one chain, from seconds of all
+    each = 1e6 / draws / chains  # from seconds of a run to microseconds per draw of one chain
     asked: dict[str, Any] = {"num_chains": chains, "num_draws": draws, "seed": seed}
     local = _run(problem, sampler=default(move="split-hmc"), **asked)
     bare = each * _seconds(_moved, problem.target, positions, jnp.zeros(()), draws)
@@ -78,10 +78,10 @@ def _measured(problem: targets.Problem, chains: int, draws: int, seed: int) -> d
 
 
 def growth(dims: Sequence[int], chains: Sequence[int], few: int = 4) -> Iterator[dict[str, Any]]:
-    """A row for each sampler and size: microseconds of an iteration of all chains, in warm-up and among the draws.
+    """Yields a row for each sampler and size: microseconds per iteration of all chains, in warm-up and in sampling.
 
-    First the number of coordinates grows, of N(0, diag(s²)) with `few` chains; then the number of chains, with the
-    smallest of the dimensions. `LARGEST` says what is left out.
+    The target is N(0, diag(s²)). First the number of coordinates grows, with `few` chains; then the number of chains
+    grows, at the smallest dimension. Sizes beyond `LARGEST` are left out.
     """
     sizes = [(n, few) for n in dims] + [(min(dims), count) for count in chains]
     for label, made in SAMPLERS.items():
@@ -111,8 +111,8 @@ def _low_rank(n: int) -> LowRank:
 
 
 def _run(*arguments: Any, **named: Any) -> DataTree:
-    """What `sample` returns; whether the draws are good does not matter here."""
-    gc.collect()  # each starts with the memory of earlier runs given back
+    """The result of `sample`, without its warnings: the quality of draws does not matter here."""
+    gc.collect()  # frees the memory of earlier runs
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return sample(*arguments, progress=False, **named)
@@ -120,7 +120,7 @@ def _run(*arguments: Any, **named: Any) -> DataTree:
 
 @eqx.filter_jit
 def _moved(target, positions, still, count):
-    """Positions after `count` evaluations of log density and gradient, where they stay if `still` is an array of 0."""
+    """Positions after `count` evaluations of log density and gradient; unchanged if `still` is an array of 0."""
 
     def evaluate(_, carry):
         x, _ = carry
@@ -132,7 +132,7 @@ def _moved(target, positions, still, count):
 
 @eqx.filter_jit
 def _noise(key, shape, count):
-    """The sum of `count` arrays of standard normals, a key for each chain."""
+    """The sum of `count` arrays of standard normals, drawn with one key per chain."""
 
     def draw(i, total):
         keys = jax.random.split(jax.random.fold_in(key, i), shape[0])
@@ -142,7 +142,7 @@ def _noise(key, shape, count):
 
 
 def _seconds(function: Callable, *arguments: Any) -> float:
-    """What a call takes that does not compile."""
+    """Seconds of a second call, which does not compile."""
     jax.block_until_ready(function(*arguments))
     began = time.perf_counter()
     jax.block_until_ready(function(*arguments))

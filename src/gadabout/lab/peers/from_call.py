@@ -1,11 +1,11 @@
-"""Seconds from the call to q = 1,000, compilation counted: the default beside NUTS of today's programs.
+"""Seconds from the call to q = 1,000, including compilation: the default compared with NUTS of current programs.
 
-Each run is a process of its own, without a cache of programs; the clock starts after imports and data, where a user
-calls, and stops where all draws are in memory. q is the smallest ESS of a coordinate or its square. One run with a seed
-of its own, of `FIRST` draws of each chain, says how many draws reach q = 1,000 with a fifth to spare; then each makes
-so many with a fresh seed, and the default and the quickest other with more of them. Of a run that falls short seconds
-are told as if q grew with them, but no more than `MOST_SECONDS`, after which runs are given up. `good` tells of how
-many runs R-hat and the truth say that their draws may be used; seconds of the others count all the same.
+q is the smallest ESS of a coordinate or its square. Each run is a process of its own, without a cache of programs. The
+clock starts after imports and data, where a user calls, and stops when all draws are in memory. A first run of `FIRST`
+draws per chain, with a seed of its own, gives the number of draws for q = 1,000 with a fifth to spare. Every peer then
+makes that many with a fresh seed; the default and the quickest other peer repeat this with more seeds. The seconds of a
+run with a smaller q are scaled as if q grew with them, up to `MOST_SECONDS`, after which runs are stopped. `good` is
+the number of runs whose draws may be used by R-hat and the truth; the seconds of other runs count as well.
 """
 
 import json
@@ -35,12 +35,12 @@ from gadabout.targets import sets
 NUTS = (OURS, "numpyro", "blackjax", "nutpie")
 FIRST, TUNING_SEED = 1_000, 0
 MOST_SECONDS = 60.0
-"""of a process; it is given up then"""
+"""seconds after which a process is stopped"""
 GIVEN_UP = {"seconds": MOST_SECONDS, "q": 0.0, "good": False}
 
 
 def process(known: Mapping[str, Any], module: str = __name__, limit: float = MOST_SECONDS) -> dict[str, Any]:
-    """What the process of a run, by a module's `main`, says within so many seconds; RuntimeError where it fails."""
+    """Runs `module` as a process and returns its JSON; `GIVEN_UP` after `limit` seconds, RuntimeError if it fails."""
     environment = os.environ | {"JAX_ENABLE_X64": "1", "JAX_ENABLE_COMPILATION_CACHE": "false"}
     command = [sys.executable, "-W", "ignore", "-m", module, json.dumps(known)]
     try:
@@ -60,11 +60,11 @@ def compare(
     file: Path | None = None,
     run: Callable[[Mapping[str, Any]], Mapping[str, Any]] = process,
 ) -> list[dict[str, Any]]:
-    """A row for each target and peer: medians of seconds and q over its seeds, and how many runs were good.
+    """Returns a row for each target and peer: medians of seconds and q over its seeds, and the number of good runs.
 
-    All peers run with the first seed, the default and the quickest other with the rest.
+    All peers run with the first seed; only the default and the quickest other peer run with the rest.
 
-    Runs that `file` holds are not made again. Raises ValueError for an unknown target, RuntimeError where a process
+    Runs that `file` holds are not made again. Raises ValueError for an unknown target, RuntimeError if a process
     fails.
     """
     stored, rows = Rows(file), []
@@ -89,12 +89,12 @@ def compare(
 
 
 def to_wanted(run: Mapping[str, Any], limit: float = MOST_SECONDS) -> float:
-    """Seconds of a run to q = 1,000, as if q grew with them where it falls short, and no more than a limit."""
+    """Seconds of a run to q = 1,000, at most `limit`; scaled as if q grew with them if the run falls short."""
     return min(run["seconds"] * max(1.0, WANTED / max(run["q"], 1.0)), limit)
 
 
 def ratios(rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
-    """By target: the seconds of the quickest other program over those of the default."""
+    """By target: the seconds of the quickest other peer divided by those of the default."""
     found = {}
     for name in dict.fromkeys(row["target"] for row in rows):
         seconds = {row["peer"]: row["seconds"] for row in rows if row["target"] == name}
@@ -103,11 +103,11 @@ def ratios(rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
 
 
 def main(known: dict[str, Any]) -> None:
-    """What a process does: the draws, and a line of JSON with their seconds, their q and whether they are right."""
+    """Entry point of a process: samples, and prints a line of JSON: seconds, q, R-hat and whether draws are good."""
     warnings.simplefilter("ignore")
     model, asked = sets.load(known["target"]), (known["chains"], known["draws"])
     prepare = PEERS[known["peer"]].prepare
-    prepare(model, *asked)  # imports the program
+    prepare(model, *asked)  # imports the peer's program
     began = time.perf_counter()
     drawn, _ = prepare(model, *asked)(known["seed"])
     seconds = time.perf_counter() - began
@@ -118,12 +118,12 @@ def main(known: dict[str, Any]) -> None:
 
 
 def may_be_used(q: float, rhat_max: float | None, right: bool | None, chains: int) -> bool:
-    """Whether draws have half of the q wanted, an R-hat within its limit, and are not known to be wrong."""
+    """Whether q is at least half of `WANTED`, R-hat is within its limit, and the draws are not known to be wrong."""
     return q >= WANTED / 2 and not failed({"q": q, "rhat_max": rhat_max, "right": right}, chains)
 
 
 def _right(model: Model, drawn: np.ndarray) -> bool:
-    """Whether all figures that are known of a target are within 5 combined standard errors."""
+    """Whether all known figures of a target are within 5 combined standard errors; True if none are known."""
     known, keys = known_truth(model)
     return known is None or bool(differences(of_chains(drawn, "quantiles" in keys), known, keys).max() <= MOST_ERRORS)
 

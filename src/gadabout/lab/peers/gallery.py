@@ -1,9 +1,9 @@
-"""Seconds of the gallery's models: the default as its pages call it, beside NumPyro's NUTS with its defaults.
+"""Seconds of the gallery's models: the default as its pages call it, compared with NumPyro's NUTS with its defaults.
 
-The first cell of a page makes `model`. Each run is a process of its own, which runs that cell; the clock starts then,
-and stops where the result is there. The rules are those of `from_call`: a first run of `FIRST` draws of each chain, and
-from its q the draws that reach q = 1,000; processes are given up after `LIMIT` seconds. q is the smallest ESS of one of
-the user's variables or its square.
+The first cell of a page defines `model`. Each run is a process of its own, which runs that cell; the clock starts after
+the cell and stops when the result is complete. As in `from_call`, the q of a first run of `FIRST` draws per chain gives
+the number of draws for q = 1,000. Processes are stopped after `LIMIT` seconds. q is the smallest ESS of one of the
+user's variables or its square.
 """
 
 import hashlib
@@ -34,7 +34,7 @@ from gadabout.model import AbstractModel
 
 THEIRS = "numpyro"
 LIMIT = 300.0
-"""seconds of a process"""
+"""seconds after which a process is stopped"""
 CELL = re.compile(r"^```\{code-cell\}[^\n]*\n(.*?)^```", re.DOTALL | re.MULTILINE)
 
 
@@ -44,7 +44,7 @@ def cells(page: Path) -> list[str]:
 
 
 def pages(folder: Path, names: Sequence[str] = ()) -> list[Path]:
-    """The pages of a folder that have cells, or those of the names given; raises ValueError where there are none."""
+    """The pages of a folder that have cells, or those called `names`; raises ValueError if one or all are missing."""
     found = {page.stem: page for page in sorted(folder.glob("*.md")) if cells(page)}
     missing = [name for name in names if name not in found]
     if missing or not found:
@@ -54,7 +54,7 @@ def pages(folder: Path, names: Sequence[str] = ()) -> list[Path]:
 
 
 def model_of(page: Path) -> AbstractModel:
-    """The `model` that the first cell of a page makes; raises ValueError where it makes none."""
+    """The `model` that the first cell of a page defines; raises ValueError if it defines none."""
     namespace: dict[str, Any] = {"__name__": page.stem}
     exec(compile(cells(page)[0], page.name, "exec"), namespace)
     if not isinstance(namespace.get("model"), AbstractModel):
@@ -68,11 +68,11 @@ def compare(
     file: Path | None = None,
     run: Callable[[Mapping[str, Any]], Mapping[str, Any]] | None = None,
 ) -> list[dict[str, Any]]:
-    """A row for the default and one for NumPyro: seconds of the first run and to q = 1,000, medians, and how good.
+    """A row for the default and one for NumPyro: the first run, median seconds to q = 1,000, and number of good runs.
 
     `apart` is the largest difference of the two first runs in a mean or a variance, in combined standard errors; None
-    where one was given up. Runs that `file` holds are not made again, unless the cell that makes the model has changed.
-    Raises RuntimeError where a process fails.
+    if one was stopped. Runs that `file` holds are not made again, unless the cell that defines the model has changed.
+    Raises RuntimeError if a process fails.
     """
     cell = hashlib.sha256(cells(page)[0].encode()).hexdigest()
     stored, rows, run = Rows(file), [], run or (lambda known: process(known, __name__, LIMIT))
@@ -97,13 +97,13 @@ def _apart(ours: Mapping[str, Any] | None, theirs: Mapping[str, Any] | None) -> 
 
 
 def main(known: dict[str, Any]) -> None:
-    """What a process does: the draws, and a line of JSON with their seconds, their q and what they say."""
-    warnings.simplefilter("ignore")  # what a run warns of is in its row
+    """Entry point of a process: samples, and prints a line of JSON with seconds, findings, and figures of the draws."""
+    warnings.simplefilter("ignore")  # the row has the findings
     model, asked = model_of(Path(known["page"])), (known["chains"], known["draws"])
     assert model.layout is not None
     if known["peer"] == THEIRS and not model.starts_itself:
         model.start = partial(_uniform, model)
-    theirs = PEERS[known["peer"]].prepare(model, *asked)  # imports the program
+    theirs = PEERS[known["peer"]].prepare(model, *asked)  # imports the peer's program
     began, findings = time.perf_counter(), []
     if known["peer"] == OURS:
         tree = sample(model, num_draws=known["draws"], seed=known["seed"], progress=False)
@@ -118,13 +118,13 @@ def main(known: dict[str, Any]) -> None:
 
 
 def _uniform(model: AbstractModel, key: Key[Array, ""]) -> PyTree:
-    """A position that is uniform on (−2, 2) in free coordinates, where NumPyro starts."""
+    """A start as NumPyro's: uniform on (−2, 2) in free coordinates."""
     assert model.layout is not None
     return model.layout.unravel(jax.random.uniform(key, (model.layout.dim,), minval=-2, maxval=2))
 
 
 def _judged(x: np.ndarray) -> dict[str, Any]:
-    """q, R-hat, whether draws (chain, draw, n) may be used by these, and means and variances with their errors."""
+    """q, R-hat, whether these allow the use of draws (chain, draw, n), and means and variances with their errors."""
     q, rhat_max = quality(x)
     q = float(np.nan_to_num(q))
     good = may_be_used(q, rhat_max, None, len(x))

@@ -1,4 +1,4 @@
-"""Algorithm 1 with other objectives, estimators, factors and proposals, all learned for as long by as many chains."""
+"""Algorithm 1 with other objectives, estimators, factors and proposals, with equal warm-up and number of chains."""
 
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -38,7 +38,7 @@ def _small(n: int) -> Cholesky:
 
 
 def _low_rank(n: int) -> LowRank:
-    """A small isotropic factor; U is not zero, or V would have no gradient."""
+    """A small isotropic factor. U is not zero, as V would then have no gradient."""
     left = jax.random.normal(jax.random.key(KEY), (n, min(RANK, n))) / n**0.5
     return LowRank(jnp.full(n, 0.1 / n**0.5), left, jnp.zeros_like(left))
 
@@ -48,10 +48,10 @@ def _independent(distribution: Any) -> Sampler:
 
 
 def _jump(reciprocal: bool) -> Callable[[int], Sampler]:
-    """By Adam, because RMSprop as the paper has it takes small gradients for small steps."""
+    """Recipe with the squared jump distance and Adam: the paper's RMSprop takes small steps for small gradients."""
 
     def make(n: int) -> Sampler:
-        import optax  # of the extra `peers`
+        import optax  # from the extra `peers`
 
         return gad(Langevin(_small(n)), objective=JumpDistance(reciprocal=reciprocal), optimiser=optax.adam(4e-3))
 
@@ -72,7 +72,7 @@ METHODS: dict[str, Callable[[int], Sampler]] = {
     "independence, Gaussian, log-ratio": lambda n: _independent(Gaussian(jnp.zeros(n), Cholesky(jnp.eye(n)))),
     "independence, flow, log-ratio": lambda n: _independent(coupling_flow(jax.random.key(KEY), jnp.zeros(n))),
 }
-"""By name, for n coordinates; the first is the paper's gadMALA, with the gradients of all chains pooled."""
+"""Recipes by name, for n coordinates. The first is the paper's gadMALA, with the gradients of all chains pooled."""
 
 
 def objectives(
@@ -84,10 +84,10 @@ def objectives(
     file: Path | None = None,
     data_home: str | Path | None = None,
 ) -> Iterator[dict[str, Any]]:
-    """A row for each target, method and seed. Rows that `file` holds are not made again, new ones are added to it.
+    """Yields a row for each target, method and seed. Rows that `file` holds are reused, and new ones are added to it.
 
-    An evaluation is one of ∇ log π, or of log π alone where a move asks for no gradient. Raises ValueError for an
-    unknown target, and if `file` holds something else; ImportError where optax is not installed.
+    An evaluation is one of ∇ log π, or of log π alone for a move without gradients. Raises ValueError for an unknown
+    target, and if `file` holds something else; ImportError if optax is not installed.
     """
     needs("optax", "peers", "the comparison of objectives")
     rows, plan = Rows(file), {"chains": chains, "warmup": warmup, "draws": draws}
@@ -100,11 +100,11 @@ def objectives(
 
 
 def _run(problem: Any, recipe: Callable[[int], Sampler], seed: int, plan: dict[str, int]) -> dict[str, Any]:
-    """One run, and what came of it."""
+    """Runs one sampler and returns the figures of its row."""
     n = problem.dim if isinstance(problem, targets.Problem) else problem.layout.dim
     sampler = recipe(n)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # what they say of is in the row
+        warnings.simplefilter("ignore")  # the row has the figures
         tree = sample(
             problem,
             sampler=sampler,

@@ -1,4 +1,4 @@
-"""What the house costs: `sample()` beside a hand-written scan of the same algorithm, time per iteration."""
+"""Overhead of `sample()`: time per iteration relative to a hand-written scan of the same algorithm."""
 
 import gc
 import time
@@ -19,7 +19,7 @@ ETA, ALPHA, RHO_BETA, FLOOR, BETA_FLOOR = 1.5e-4, 0.55, 0.02, 1e-3, 1e-4
 
 
 class ByHand(NamedTuple):
-    """gadMALA fast for one chain, as one would write it for this one purpose."""
+    """State of fast gadMALA for one chain, written by hand for this purpose only."""
 
     x: Any
     logp: Any
@@ -65,7 +65,7 @@ def _sampling(log_density: Callable, data: Any, s: ByHand, key: Any) -> tuple[By
 
 
 def by_hand(problem: targets.Problem, seed: int, iterations: int) -> dict[str, float]:
-    """Seconds of each phase of the scan by hand, and of its compilation."""
+    """Seconds of each phase of the hand-written scan, and of its compilation."""
     key = jax.random.key(seed)
     x, n = problem.start(key), problem.dim
     logp, grad = jax.value_and_grad(problem.log_density)(x, problem.data)
@@ -86,7 +86,7 @@ def by_hand(problem: targets.Problem, seed: int, iterations: int) -> dict[str, f
 
 
 def by_house(problem: targets.Problem, seed: int, iterations: int) -> dict[str, float]:
-    """The same of `sample()` with its default sampler, records and chunks, one chain."""
+    """Seconds of each phase of `sample()` and of its compilation: gadMALA, default records and chunks, one chain."""
     tree = sample(
         problem,
         sampler=gad_mala(learning_rate=ETA, form="paper"),
@@ -102,7 +102,7 @@ def by_house(problem: targets.Problem, seed: int, iterations: int) -> dict[str, 
 def overhead(
     names: list[str], iterations: int, repeats: int, data_home: str | Path | None = None
 ) -> list[dict[str, Any]]:
-    """Median microseconds per iteration and their ratio, for each target and phase; repeats are interleaved."""
+    """Median microseconds per iteration and ratios, for each target and phase; repeats are interleaved."""
     rows = []
     for name in names:
         problem = targets.load(name, data_home)
@@ -110,7 +110,7 @@ def overhead(
         house, hand = [], []
         for seed in range(1, repeats + 1):
             for runs, run in ((house, by_house), (hand, by_hand)):
-                gc.collect()  # each starts with the memory of earlier runs given back
+                gc.collect()  # frees the memory of earlier runs
                 runs.append(run(problem, seed, iterations))
         for phase in ("warmup", "sampling"):
             ours, theirs = (np.array([run[phase] for run in runs]) / iterations * 1e6 for runs in (house, hand))

@@ -1,12 +1,11 @@
 """Seconds from the start of a process to q = 1,000: imports, data, compilation, warm-up and draws.
 
-Each peer has a fresh Python process, twice: with an empty folder for JAX's persistent cache of compiled programs, which
-is set to keep every program, and then with what the first process left there.
-Stan's executable is there both times. Each makes as many draws as reach q = 1,000 with a fifth to spare, going by its
-earlier q, as if q grew with the number of draws; the q that it did reach is told, and the seconds are as they were, not
-scaled to q = 1,000. The clock stops where all draws are in the process's memory, as that of `compare` does: what a peer
-makes of them then, gadabout's judgement of its draws and its tables, stands outside. Python finds the bytecode of all
-packages, as it does where they are installed.
+Each peer runs in two fresh Python processes. The first has an empty folder for JAX's persistent cache of compiled
+programs, which is set to keep every program; the second has the folder as the first left it. Stan's executable exists
+both times. The number of draws would reach q = 1,000 with a fifth to spare if q grew with it from the peer's earlier
+run; the row has the q that was reached, and the measured seconds, not scaled to q = 1,000. The clock stops when all
+draws are in the process's memory, as in `compare`: later work on the draws, such as gadabout's diagnostics and tables,
+does not count. Python finds the bytecode of all packages, as after an installation.
 """
 
 import json
@@ -26,14 +25,14 @@ from gadabout.lab.rows import Rows
 
 WANTED, SPARE = 1_000, 1.2
 MOST_DRAWS = 100_000
-"""of each chain; who would need more is not run"""
+"""draws per chain; a peer that would need more is not run"""
 
 DRAWN = "drawn"
-"""how the line begins that a process writes when its draws are made; the seconds since they were follow"""
+"""start of the line that a process prints when its draws are made; the seconds since then follow"""
 
 
 def enough(row: Mapping[str, Any]) -> int | None:
-    """The draws of each chain for q = 1,000 and a fifth to spare, going by a row of `compare`; None beyond 100,000."""
+    """Draws per chain for q = 1,000 with a fifth to spare, estimated from a row of `compare`; None beyond 100,000."""
     q = row["q"]
     draws = math.ceil(SPARE * WANTED * row["draws"] / q) if q > 0 else MOST_DRAWS + 1
     return None if draws > MOST_DRAWS else max(draws, 4)
@@ -42,11 +41,11 @@ def enough(row: Mapping[str, Any]) -> int | None:
 def cold(
     rows: Sequence[Mapping[str, Any]], repeats: int, data_home: str | Path | None = None, file: Path | None = None
 ) -> list[dict[str, Any]]:
-    """A row for each row of `compare`, who is ready first first: medians over repeats, which are interleaved.
+    """Returns a row for each row of `compare`, the quickest first: medians over interleaved repeats.
 
-    Processes whose rows are in `file`, one of `compare`, are not started again.
+    Processes whose rows are in `file`, which `compare` may have written, are not started again.
 
-    Raises RuntimeError where a process fails.
+    Raises RuntimeError if a process fails.
     """
     compile_dir(PACKAGE, quiet=2)
     stored, home = Rows(file), None if data_home is None else str(data_home)
@@ -63,7 +62,7 @@ def cold(
 
 
 def _both(asked: Mapping[str, Any]) -> dict[str, Any]:
-    """Seconds of a process with an empty folder of programs, and of one with what that left."""
+    """Seconds of a process with an empty folder of compiled programs, and of a second one that finds them."""
     with TemporaryDirectory(prefix="gadabout-cold-", ignore_cleanup_errors=True) as programs:
         empty, warm = (process(asked, programs) for _ in range(2))
     return {"empty_seconds": empty["seconds"], "warm_seconds": warm["seconds"], "q": warm["q"]}
@@ -82,7 +81,7 @@ def _cold_row(row: Mapping[str, Any], runs: Sequence[Mapping[str, Any]]) -> dict
 
 
 def process(asked: Mapping[str, Any], programs: str) -> dict[str, Any]:
-    """Seconds from the start of a process to its draws, and their q."""
+    """Seconds from the start of a process to its draws, and their q; raises RuntimeError if it fails."""
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"} | {
         "JAX_ENABLE_X64": "1",
         "JAX_COMPILATION_CACHE_DIR": programs,
@@ -107,7 +106,7 @@ def process(asked: Mapping[str, Any], programs: str) -> dict[str, Any]:
 
 
 def main(asked: str) -> None:
-    """What a process does: the draws, the line that says so, and their q."""
+    """Entry point of a process: samples, prints the line that starts with `DRAWN`, and prints q."""
     wanted = json.loads(asked)
     import warnings
 

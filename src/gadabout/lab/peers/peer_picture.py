@@ -1,4 +1,4 @@
-"""The picture of `gadabout bench peers`: score against wall time, a panel for each target."""
+"""The picture of `gadabout bench peers`: q against wall time, a panel for each target."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -9,12 +9,12 @@ from gadabout.lab.peers import OURS
 from gadabout.plotting import CHAIN_COLOURS, MUTED, SECOND, canvas, heading, save, tidy
 
 COLUMNS, WIDTH, HEIGHT = 4, 2.4, 2.2
-"""panels side by side, and the size of each in inches"""
+"""`COLUMNS`: panels side by side. `WIDTH`, `HEIGHT`: size of a panel in inches."""
 MARKS = "osD^vP*X"
 
 
 def draw(rows: Sequence[Mapping[str, Any]], path: Path) -> Path:
-    """Draws q against seconds of each run of `compare`, those with a seed of tuning small, failures left out.
+    """Draws q against seconds for each run of `compare` that did not fail; tuning runs have small marks.
 
     Raises as `plotting.save` does.
     """
@@ -49,12 +49,12 @@ def _points(axes: Any, runs: Sequence[Mapping[str, Any]], i: int, size: float) -
 
 
 def _colour(i: int) -> str:
-    """Of gadabout, which comes first, a colour that stands out."""
+    """The colour of peer `i`; gadabout, which comes first, has one that stands out."""
     return SECOND if i == 0 else [each for each in CHAIN_COLOURS if each != SECOND][(i - 1) % (len(CHAIN_COLOURS) - 1)]
 
 
 def _same_speeds(axes: Any) -> None:
-    """Lines of equal q per second, by powers of ten, of which each axis has one at least."""
+    """Draws lines of equal q per second at powers of ten; each axis is widened to contain a power of ten."""
     (left, right), (low, high) = (_with_a_power(*limits) for limits in (axes.get_xlim(), axes.get_ylim()))
     for power in range(math.floor(math.log10(low / right)), math.ceil(math.log10(high / left)) + 1):
         axes.plot([left, right], [left * 10.0**power, right * 10.0**power], color=MUTED, linewidth=0.4, zorder=1)
@@ -63,6 +63,6 @@ def _same_speeds(axes: Any) -> None:
 
 
 def _with_a_power(low: float, high: float) -> tuple[float, float]:
-    """The limits, wider where no power of ten lies between them."""
+    """The limits, widened downwards if no power of ten lies between them."""
     below = 10.0 ** math.floor(math.log10(high))
     return min(low, below), high

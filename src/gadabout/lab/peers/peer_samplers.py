@@ -1,12 +1,12 @@
-"""Today's samplers, each run on a model as its own documentation has it, with the warm-up that its users get.
+"""Current samplers, each run on a model as its own documentation shows, with the warm-up that its users get.
 
-All start from the same law, the target's own start, drawn anew where the log density or its gradient is not finite.
+All start from the same law, the target's own start, drawn again where the log density or its gradient is not finite.
 BlackJAX and NumPyro advance their chains together in one compiled program of warm-up and draws (a second `MCMC.run` of
-NumPyro alone would compile anew). nutpie runs its chains in threads, as many as there are cores, which call a compiled
-gradient as its own JAX backend does. ChEES-HMC and MEADS learn from many chains, and get 64. NumPyro has no default
-warm-up; it gets the 1,000 iterations of BlackJAX's. Adjusted MCLMC, whose tuning is a share of the run to be made, gets
-as many, with an acceptance rate of 0.9 and trajectories of random length. Stan runs its own program of the target, its
-chains in threads; its compiler takes a minute before the clock starts, once on a machine, which no figure counts.
+NumPyro alone would compile again). nutpie runs its chains in threads, one per core, which call a compiled gradient as
+its own JAX backend does. ChEES-HMC and MEADS learn from many chains and run 64. NumPyro has no default warm-up; it runs
+the 1,000 iterations of BlackJAX. So does adjusted MCLMC, whose tuning is defined as a share of a run, with an
+acceptance rate of 0.9 and trajectories of random length. Stan runs its own program of the target, with chains in
+threads; its compiler takes a minute, once per machine, before the clock starts, and no figure includes that minute.
 """
 
 import time
@@ -23,23 +23,23 @@ from jaxtyping import Array, Float, Key
 from gadabout.model import AbstractModel
 
 TRIES = 100
-"""how often a start is drawn anew until it is finite"""
+"""largest number of draws of a start until it is finite"""
 
 Run = Callable[[int], tuple[Float[np.ndarray, "chains draws n"], float]]
-"""A run from a seed to its draws, and the seconds from the call until they were in memory.
+"""Function of a seed that returns draws, and the seconds from the call until they are in memory.
 
-What it compiles is compiled in its first call alone.
+It compiles in its first call only.
 """
 
 
 class Peer(NamedTuple):
-    """A way to sample.
+    """A sampler to compare.
 
     Args:
-        prepare: makes a run of a model, the number of chains, and the draws of each.
-        chains: how many chains its users run, or may choose; the first is usual.
-        package: what has to be installed; None where it comes with gadabout.
-        on_request: whether it runs only where it is asked for by name.
+        prepare: returns a `Run` for a model, a number of chains, and a number of draws per chain.
+        chains: numbers of chains that its users may choose; the first is usual.
+        package: the package that it needs; None if it comes with gadabout.
+        on_request: whether it runs only if it is requested by name.
     """
 
     prepare: Callable[[AbstractModel, int, int], Run]
@@ -49,12 +49,12 @@ class Peer(NamedTuple):
 
     @property
     def usual(self) -> int:
-        """The number of chains where none is chosen."""
+        """The number of chains if none is chosen."""
         return self.chains[0]
 
 
 def start(model: AbstractModel, key: Key[Array, ""]) -> Float[Array, " n"]:
-    """Where a chain starts, as in `sample`: the model's own start, drawn anew until it is finite, 100 times at most."""
+    """The start of a chain, as in `sample`: the model's own start, drawn until it is finite, 100 times at most."""
 
     def drawn(tries):
         return model.target.ravel(model.start(jax.random.fold_in(key, tries)))
@@ -226,13 +226,13 @@ def _stan(model: AbstractModel, chains: int, draws: int) -> Run:
 
 
 def _compiled(whole: Callable[[Any], Any]) -> Run:
-    """A run of a function of a key that gives an array of draws, one program."""
+    """A `Run` that compiles `whole`, a function of a key that returns an array of draws, as one program."""
     program = jax.jit(whole)
     return _clocked(lambda seed: np.asarray(program(jax.random.key(seed))))
 
 
 def _clocked(draw: Callable[[int], np.ndarray]) -> Run:
-    """A run of a function that returns once its draws are in memory."""
+    """A `Run` that times `draw`, a function of a seed that returns once its draws are in memory."""
 
     def run(seed):
         began = time.perf_counter()
@@ -257,13 +257,13 @@ PEERS: dict[str, Peer] = {
     "nutpie-low-rank": Peer(partial(_nutpie, adaptation="low_rank"), package="nutpie"),
     "stan": Peer(_stan, (4,), package="httpstan", on_request=True),
 }
-"""NUTS with a diagonal metric where the name is that of a program; `gadabout` is its default plan."""
+"""Peers by name. The name of a program stands for its NUTS with a diagonal metric; `gadabout` is its default plan."""
 
 
 def choose(asked: Iterable[str]) -> tuple[list[str], list[str]]:
-    """The peers to run, those asked for or else all, and the packages for want of which some are left out.
+    """The peers to run, those of `asked` or else all usual ones, and the missing packages of those left out.
 
-    Raises ValueError for an unknown name, ImportError where the package of a peer that is asked for is not installed.
+    Raises ValueError for an unknown name, ImportError if the package of a requested peer is not installed.
     """
     asked = list(dict.fromkeys(asked))
     unknown = [name for name in asked if name not in PEERS]

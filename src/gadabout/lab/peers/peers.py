@@ -1,17 +1,16 @@
-"""`gadabout.default()` beside today's samplers: effective draws per second, compilation told apart.
+"""`gadabout.default()` compared with current samplers: effective draws per second, compilation reported separately.
 
-Every peer runs as `peer_samplers` says. Runs with a seed of their own pick its number of chains, 4 or 64 where its
-users may choose, and how many draws of each make q between 4,000 and 8,000 (1,000 and 2,000 where gradients are dear),
-in two minutes at most. Then gadabout and the two best others run with fresh seeds, which are interleaved.
+Every peer runs as `peer_samplers` describes. Tuning runs, with a seed of their own, choose its number of chains if its
+users may choose, and the number of draws per chain for which q is between 4,000 and 8,000 (1,000 and 2,000 if gradients
+are expensive), in two minutes at most. Then gadabout and the two best others run with fresh, interleaved seeds.
 
-The seconds of a run are those from the call to all draws in memory: starts, warm-up and draws; what is said of the
-draws afterwards does not count. A run in which JAX compiles anything, as the first one does, and one whose plan chooses
-what no run before it chose, is made again with the same seed, to the same draws: the second time counts, and what the
-first took longer is compilation. So is a run of less than `BRIEF` seconds, since memory that a process did not touch
-while others ran may come back slowly (by 20 to 35 ms on a virtual machine that takes idle pages). A run that failed
-counts for nothing: its R-hat is above max(1.01, 1 + 3 · chains/q), or a mean or a variance that is known is missed by 5
-combined standard errors. One with q below `FEWEST` says little of its own speed: no more than `FEWEST` draws in its
-seconds, as which it counts.
+The seconds of a run last from the call until all draws are in memory: starts, warm-up and draws, without diagnostics.
+A run in which JAX compiles is repeated with the same seed, to the same draws: the first run, and any whose plan makes a
+choice that no run before it made. The second time counts, and the excess of the first is compilation. A run of less
+than `BRIEF` seconds is repeated too, since memory that a process did not touch while others ran may come back slowly
+(by 20 to 35 ms on a virtual machine that takes idle pages). A run fails if its R-hat is above max(1.01, 1 + 3 ·
+chains/q), or if a known mean or variance is missed by more than 5 combined standard errors; its speed is then 0. The
+speed of a run with q below `FEWEST` is imprecise; it counts as if q were `FEWEST`.
 """
 
 import gc
@@ -35,17 +34,17 @@ from gadabout.targets import wild
 
 TARGETS = ("neal", "caravan", "heart", "australian", "german", "ripley", "pima")
 MOST_ERRORS = 5
-"""combined standard errors by which a mean or a variance may miss its true value"""
+"""largest accepted error of a mean or a variance, in combined standard errors"""
 AIM = 5_657.0
-"""of q, for all alike, since a longer run pays the less for its warm-up"""
+"""target of q, the same for all peers, since a longer run spends a smaller share of its time in warm-up"""
 NEAR = 1.2
-"""the factor within which the last tuning run has to come, so that fresh seeds come within √2"""
+"""factor within which q of the last tuning run must meet the target, so that fresh seeds meet it within √2"""
 AIMS = {"caravan": 1_414.0, "mnist-56": 1_414.0}
 FEWEST = 100.0
 MOST_SECONDS = 120.0
-"""of a run"""
+"""largest planned seconds of a run"""
 BRIEF = 2.0
-"""seconds of a run that is made twice"""
+"""seconds below which a run is repeated"""
 TRIALS = 4
 TUNING_SEED = 0
 FIRST_DRAWS = 250
@@ -62,23 +61,23 @@ def compare(
     draws: int | None = None,
     file: Path | None = None,
 ) -> list[dict[str, Any]]:
-    """A row for each peer on one target, the fastest first.
+    """Returns a row for each peer on one target, the fastest first.
 
     Args:
-        name: of the target.
+        name: name of the target.
         peers: names of `PEERS`.
-        repeats: seeds, from 1 on, of gadabout and of the two others that were best in tuning; what tuning found stands
-            in the rows of the rest, whose `repeats` is 0.
+        repeats: number of seeds, from 1 on, of gadabout and of the two others that were best in tuning. The rows of
+            the rest have the figures of tuning, and `repeats` 0.
         data_home: the folder of data files.
-        chains: of every peer; nothing is tried but that.
-        draws: of each chain of every peer. Nothing is tuned then, and all peers run with all seeds.
-        file: of rows, as `Rows` writes it; runs that it holds are not made again.
+        chains: number of chains of every peer; None to tune it.
+        draws: draws per chain of every peer; None to tune them. If given, all peers run with all seeds.
+        file: file of rows, as `Rows` writes it; runs that it holds are not made again.
 
     Raises as `targets.load` does, and ValueError if `file` holds something else.
     """
     stored = Rows(file)
     with warnings.catch_warnings(), targets.precision(name):
-        warnings.simplefilter("ignore")  # whether the draws are good is in the rows
+        warnings.simplefilter("ignore")  # the rows have the quality of draws
         model = targets.model(name, data_home)
         prepare = cache(lambda peer, chains, draws: PEERS[peer].prepare(model, chains, draws))
 
@@ -107,7 +106,7 @@ def compare(
 
 
 def tuned(measure: Callable[[int], dict[str, Any]], aim: float) -> list[dict[str, Any]]:
-    """Runs of so many draws of each chain, `TRIALS` at most, the last of which has q near the aim if it can be had."""
+    """Tuning runs, `TRIALS` at most; the number of draws is adjusted until q is near `aim` or cannot come nearer."""
     rows = [measure(FIRST_DRAWS)]
     while len(rows) < TRIALS and (draws := next_draws(rows, aim)) not in [row["draws"] for row in rows]:
         rows.append(measure(draws))
@@ -120,9 +119,9 @@ def near(run: Mapping[str, Any], aim: float) -> bool:
 
 
 def next_draws(rows: Sequence[Mapping[str, Any]], aim: float) -> int:
-    """Draws to try after runs that are `rows`, in `MOST_SECONDS` at most: those of the last run where its q is near.
+    """Draws per chain to try after the runs `rows`, in at most `MOST_SECONDS`; unchanged if the last q is near `aim`.
 
-    q is taken to grow as the number of draws, and seconds to grow evenly with it from what the last two runs took.
+    q is assumed to be proportional to the number of draws, and seconds to be linear in it through the last two runs.
     """
     last = rows[-1]
     if near(last, aim):
@@ -136,7 +135,7 @@ def next_draws(rows: Sequence[Mapping[str, Any]], aim: float) -> int:
 
 
 def _best(rows: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    """Of tuned peers: gadabout, and the best others."""
+    """The names of gadabout and of the `RIVALS` best others, among tuned peers."""
     others = sorted((peer for peer in rows if peer != OURS), key=lambda peer: -rows[peer]["q_per_second"])
     return [peer for peer in rows if peer == OURS or peer in others[:RIVALS]]
 
@@ -155,7 +154,7 @@ def compilations() -> list[str]:
 
 
 def _measured(model: AbstractModel, run: Any, seed: int) -> dict[str, Any]:
-    gc.collect()  # each starts with the memory of earlier runs given back
+    gc.collect()  # frees the memory of earlier runs
     before = len(compilations())
     drawn, first = run(seed)
     seconds, compiled = first, len(compilations()) > before
@@ -173,7 +172,7 @@ def _measured(model: AbstractModel, run: Any, seed: int) -> dict[str, Any]:
 
 
 def failed(run: Mapping[str, Any], chains: int) -> bool:
-    """Whether the draws of a run are not to be used: chains differ, or a known figure is missed."""
+    """Whether the draws of a run must not be used: R-hat is too large, or a known figure is missed."""
     differ = run["rhat_max"] is not None and run["rhat_max"] > max(1.01, 1 + 3 * chains / max(run["q"], 1e-9))
     return bool(differ or run["right"] is False)
 
@@ -181,8 +180,8 @@ def failed(run: Mapping[str, Any], chains: int) -> bool:
 def summary(runs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """A peer's figures: medians over runs, the range of q per second, the worst R-hat, and the runs themselves.
 
-    `compile_seconds` is the largest of any run; `right` is None where no truth is known; `failures` are the runs that
-    count for nothing.
+    `compile_seconds` is the largest of any run; `right` is None if no truth is known; `failures` is the number of runs
+    that failed.
     """
     seconds, q, speed, r_hat = ([run[key] for run in runs] for key in ("seconds", "q", "q_per_second", "rhat_max"))
     verdicts = [run["right"] for run in runs]
@@ -200,9 +199,9 @@ def summary(runs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def ranked(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Rows of one target, the fastest first, with `ratio`: their q per second over that of the best other sampler.
+    """Rows of one target, the fastest first, with `ratio`: q per second divided by that of the best other sampler.
 
-    Others are those of other programs that ran with fresh seeds. None where there is none.
+    Other samplers are those of other programs that ran with fresh seeds. `ratio` is None if none of them succeeded.
     """
     others = [row["q_per_second"] for row in rows if not row["peer"].startswith(OURS) and row["repeats"]]
     best = max(others, default=0.0)
@@ -211,15 +210,15 @@ def ranked(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def overall(rows: Sequence[Mapping[str, Any]]) -> tuple[float | None, int, list[str]]:
-    """Of rows of all targets: the geometric mean of gadabout's ratios, of how many, and where a run of it failed."""
+    """The geometric mean of gadabout's ratios over all targets, their number, and targets where a run of it failed."""
     ours = [row for row in rows if row["peer"] == OURS and row["ratio"] is not None]
     ratios, failing = [row["ratio"] for row in ours], [row["target"] for row in ours if row["failures"]]
-    with np.errstate(divide="ignore"):  # a ratio of nought makes a mean of nought
+    with np.errstate(divide="ignore"):  # a ratio of 0 makes the mean 0
         return float(np.exp(np.mean(np.log(ratios)))) if ratios else None, len(ratios), failing
 
 
 def right(model: AbstractModel, drawn: np.ndarray) -> bool | None:
-    """Whether all means and variances are within 5 combined standard errors of the truth; None where none is known."""
+    """Whether all means and variances are within 5 combined standard errors of the truth; None if none is known."""
     known = _truth(model)
     if known is None:
         return None
@@ -227,7 +226,7 @@ def right(model: AbstractModel, drawn: np.ndarray) -> bool | None:
 
 
 def _truth(model: AbstractModel) -> Figures | None:
-    """Means and variances with their errors, arrays (n,); None where they are not known, or of no use."""
+    """Means and variances with their errors, arrays (n,); None if unknown, or if the target is judged by quantiles."""
     if isinstance(model, targets.Problem):
         if model.covariance is None:
             return None

@@ -1,15 +1,15 @@
-"""The default on the posteriors of a checkout of posteriordb, beside their reference draws.
+"""The default on the posteriors of a checkout of posteriordb, compared with their reference draws.
 
-Of a checkout these files are read: `posterior_database/posteriors/NAME.json`, which names a model, data and reference
-draws; `data/data/*.json.zip`, `reference_posteriors/draws/draws/*.json.zip`; and of models `models/info/*.info.json`
-with the Stan programs and PyMC files that it names. A model is made of the first of these that there is:
+These files of a checkout are read: `posterior_database/posteriors/NAME.json`, which names a model, data and reference
+draws; `data/data/*.json.zip`; `reference_posteriors/draws/draws/*.json.zip`; and `models/info/*.info.json`, with the
+Stan programs and PyMC files that it names. A model is made of the first of these that is available:
 
-- `MODEL.py` of a folder of the user's, whose function `model(data)` returns what `gadabout.sample` takes;
-- the Stan program, where an engine can evaluate it (`gadabout.models.stan`);
-- the PyMC file, where PyMC is installed: `model(data)` returns a `pymc.Model`.
+- `MODEL.py` in a folder of the user, whose function `model(data)` returns a model that `gadabout.sample` accepts;
+- the Stan program, if an engine can evaluate it (`gadabout.models.stan`);
+- the PyMC file, if PyMC is installed: `model(data)` returns a `pymc.Model`.
 
-Where no model can be made a row says why. A run is judged as those of the wild set (`lab.peers.wild`), by all numbers
-that have reference draws.
+If no model can be made, the row gives the reason. A run is judged like those of the wild set (`lab.peers.wild`), by all
+numbers that have reference draws.
 """
 
 import hashlib
@@ -42,20 +42,20 @@ NOT_RUN = "not run"
 def runs(
     folder: Path, names: Sequence[str] = (), own: Path | None = None, seed: int = 0, file: Path | None = None
 ) -> Iterator[dict[str, Any]]:
-    """A row for each posterior that has reference draws, or each of those named; rows that `file` holds are kept.
+    """Yields a row for each posterior that has reference draws, or each of `names`; rows that `file` holds are reused.
 
-    A row of a posterior that could not be run is made again, and one whose data, model or reference draws have changed.
+    A posterior is run again if it could not be run before, or if its data, model or reference draws have changed.
 
     Args:
         folder: a checkout of posteriordb, or its `posterior_database`.
         names: the posteriors to run; all if none.
         own: a folder with `MODEL.py` files.
-        seed: of every run.
-        file: where rows are stored.
+        seed: seed of every run.
+        file: file that stores the rows.
 
     Raises:
-        FileNotFoundError: where the folder is no such checkout.
-        ValueError: for a posterior that it does not have, or where `file` holds something else.
+        FileNotFoundError: if the folder is no such checkout.
+        ValueError: for a name without a posterior or without reference draws, or if `file` holds something else.
     """
     root = folder / "posterior_database" if (folder / "posterior_database").is_dir() else folder
     known = {path.stem: path for path in sorted((root / "posteriors").glob("*.json"))}
@@ -79,12 +79,12 @@ def _row(root: Path, name: str, posterior: Mapping[str, Any], own: Path | None, 
         return found
     try:
         return stored.add(key | _run(root, posterior, own, seed))
-    except Exception as error:  # whatever the files of others raise
+    except Exception as error:  # files of others may raise anything
         return key | {"outcome": NOT_RUN, "why": f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"}
 
 
 def _digest(root: Path, posterior: Mapping[str, Any], own: Path | None) -> str:
-    """SHA-256 of the files that a posterior is made of, as far as they are there."""
+    """SHA-256 of the files of a posterior that exist: data, reference draws and models."""
     model = posterior["model_name"]
     draws = f"reference_posteriors/draws/draws/{posterior['reference_posterior_name']}.json.zip"
     paths = [root / f"data/data/{posterior['data_name']}.json.zip", root / draws]
@@ -100,7 +100,7 @@ def _run(root: Path, posterior: Mapping[str, Any], own: Path | None, seed: int) 
     model, by = _model(root, posterior, own)
     began = time.perf_counter()
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # what they say is in the row
+        warnings.simplefilter("ignore")  # the row has the findings
         tree = sample(model, seed=seed, progress=False)
     seconds = time.perf_counter() - began
     draws = read_zip(root / "reference_posteriors/draws/draws" / f"{posterior['reference_posterior_name']}.json.zip")
@@ -108,9 +108,9 @@ def _run(root: Path, posterior: Mapping[str, Any], own: Path | None, seed: int) 
 
 
 def compared(tree: "xr.DataTree", reference: Sequence[Mapping[str, Sequence[float]]]) -> dict[str, Any]:
-    """The outcome of a result beside reference draws, a dict of numbers such as "theta[1]" for each chain.
+    """The outcome of a result, judged by reference draws: for each chain a dict from names like "theta[1]" to draws.
 
-    Raises ValueError where no variable of the result has reference draws.
+    Raises ValueError if no variable of the result has reference draws.
     """
     by_name = {_plain(name): np.array([chain[name] for chain in reference], float) for name in reference[0]}
     columns, variables = [], []
@@ -129,13 +129,13 @@ def compared(tree: "xr.DataTree", reference: Sequence[Mapping[str, Sequence[floa
 
 
 def read_zip(path: Path) -> Any:
-    """What the JSON file in a zip file holds."""
+    """The content of the JSON file in a zip file."""
     with zipfile.ZipFile(path) as archive, archive.open(archive.namelist()[0]) as file:
         return json.load(io.TextIOWrapper(file, "utf-8"))
 
 
 def _model(root: Path, posterior: Mapping[str, Any], own: Path | None) -> tuple[Any, str]:
-    """The model of a posterior, and what it is made of; raises what its makers raise."""
+    """The model of a posterior, and its origin: "yours", "stan" or "pymc". Raises RuntimeError if no maker succeeds."""
     name = posterior["model_name"]
     data = read_zip(root / "data/data" / f"{posterior['data_name']}.json.zip")
     if own is not None and (own / f"{name}.py").exists():
@@ -156,6 +156,6 @@ def _model(root: Path, posterior: Mapping[str, Any], own: Path | None) -> tuple[
 
 
 def _plain(name: str) -> tuple[Any, ...]:
-    """A name and indices from 1 on, of "theta[1,2]"."""
+    """The name and the indices, from 1 on, in a string such as "theta[1,2]"."""
     found = re.fullmatch(r"(.*?)\[([\d,]+)\]", name)
     return (name,) if found is None else (found[1], *map(int, found[2].split(",")))

@@ -1,4 +1,4 @@
-"""Throughput over processes, each with one device, and the share of time that their sums take."""
+"""Throughput of several processes with one device each, and the share of time that sums over processes take."""
 
 import json
 import os
@@ -13,19 +13,19 @@ from unittest import mock
 from gadabout.programs import forget
 
 ITERATIONS = 2_000
-"""of warm-up, and as many draws"""
+"""iterations of warm-up, and as many draws"""
 
 
 def processes(
     target: str, counts: Sequence[int], chains: int, repeats: int, data_home: str | Path | None = None
 ) -> Iterator[dict[str, Any]]:
-    """A row for each number of processes on this machine: medians over repeats, which are interleaved.
+    """Yields a row for each number of processes on this machine: medians over interleaved repeats of pooled gadMALA.
 
-    gadMALA, pooled: `warmup` and `sampling` are thousands of iterations of a chain per second, all chains together.
-    `communication` is the share of warm-up's time that sums over processes take, by the same run without them, in which
-    each process learns from its own chains; None for one process. Compilation is left out.
+    `warmup` and `sampling` are thousands of iterations per second, summed over chains. `communication` is the share of
+    the time of warm-up that sums over processes take, estimated by a run without sums, in which each process learns
+    from its own chains; None for one process. Times do not include compilation.
 
-    Raises RuntimeError where a process fails.
+    Raises RuntimeError if a process fails.
     """
     import numpy as np
 
@@ -44,7 +44,7 @@ def processes(
 
 
 def _together(target: str, count: int, chains: int, seed: int, data_home: str | Path | None) -> dict[str, Any]:
-    """What the first of so many processes measures."""
+    """Starts `count` processes and returns the measurement of the first."""
     with socket.socket() as free:
         free.bind(("localhost", 0))
         port = free.getsockname()[1]
@@ -66,7 +66,7 @@ def _together(target: str, count: int, chains: int, seed: int, data_home: str | 
 
 
 def _measure(asked: dict[str, Any]) -> dict[str, float]:
-    """One process: seconds of warm-up and of sampling, with sums over processes and without them."""
+    """Seconds of one process: warm-up and sampling with sums over processes, and warm-up without them."""
     import warnings
 
     import jax

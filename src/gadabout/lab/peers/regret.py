@@ -1,9 +1,9 @@
-"""What the default's choice of a move costs: each move forced on each posterior, beside the one that is chosen.
+"""Cost of the default's choice of a move: the chosen move compared with each move forced on each posterior.
 
-A run is judged by q, the smallest ESS of a coordinate or its square, over what its draws cost: a gradient counts 1, a
-value alone a half. Warm-up is left out, as it is the same but for NUTS's. The regret of a choice is the share of the
-best move's q per gradient that it makes. A forced move whose R-hat is above 1.1 has not drawn from the posterior, and
-is none of the moves that a choice is compared with.
+A run is judged by q, the smallest ESS of a coordinate or its square, divided by the cost of its draws: a gradient
+evaluation counts 1, a value alone 0.5. Warm-up is left out, as it is the same for all moves but NUTS. The regret of a
+choice is its share of the best move's q per gradient evaluation. A forced move with an R-hat above 1.1 has not drawn
+from the posterior and is left out of the comparison.
 """
 
 import time
@@ -28,7 +28,7 @@ MOVES = ("auto", "split-hmc", "independence", "nuts")
 def rows(
     models: Mapping[str, AbstractModel], seeds: Sequence[int], num_draws: int = 1000, file: Path | None = None
 ) -> Iterator[dict[str, Any]]:
-    """A row for each model, seed and move. Rows that `file` holds are not made again, new ones are added to it."""
+    """Yields a row for each model, seed and move. Rows that `file` holds are reused, and new ones are added to it."""
     stored = Rows(file)
     for name, model in models.items():
         for seed in seeds:
@@ -38,10 +38,10 @@ def rows(
 
 
 def run(model: AbstractModel, known: Mapping[str, Any]) -> dict[str, Any]:
-    """The move that drew, q, R-hat, the cost of a draw, and seconds of the call."""
+    """The move of the draws, q, R-hat, the cost of a draw, seconds of the call, and `worth`, q per draw and cost."""
     began = time.perf_counter()
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # it is the figures that count here
+        warnings.simplefilter("ignore")  # only the figures count here
         sampler = default(move=known["forced"])
         tree = sample(model, sampler=sampler, seed=known["seed"], num_draws=known["num_draws"], progress=False)
     seconds = time.perf_counter() - began
@@ -56,10 +56,10 @@ def run(model: AbstractModel, known: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def regrets(made: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """For each target and seed: what was chosen, the best move, and the share of its worth that the choice makes.
+    """For each target and seed: the chosen move, the best move, and the worth of the choice as a share of the best.
 
-    The share is at most 1 where the choice is one of the forced moves; it may be more, by chance or as no move that
-    was forced is the one that was chosen.
+    The share is at most 1: if the choice exceeds all forced moves, by chance or because its move was not forced, it
+    counts as the best.
     """
     found = []
     for key in dict.fromkeys((row["target"], row["seed"]) for row in made):

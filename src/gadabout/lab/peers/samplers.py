@@ -1,4 +1,4 @@
-"""All exact samplers on the same targets: draws per second and per gradient, by the worse of mean and variance."""
+"""All exact samplers on the same targets: q (see `quality`) per second and per gradient evaluation."""
 
 import warnings
 from collections.abc import Callable, Iterator
@@ -22,13 +22,13 @@ VARIANTS: dict[str, Callable[[], Sampler | Plan]] = {
     "am, as written": lambda: RECIPES["am"](variant="as-written"),
     "am, diagonal": lambda: RECIPES["am"](factor="diagonal"),
 }
-"""Settings of recipes that are samplers of their own, and the default plan, beside every recipe with its defaults."""
+"""The default plan, and recipes with other settings, which run in addition to every recipe with its defaults."""
 
 
 def measure(
     problem: targets.Problem, sampler: Sampler | Plan, num_chains: int, num_draws: int, seed: int
 ) -> dict[str, Any]:
-    """One run: its cost, and its `quality`."""
+    """The cost and the `quality` of one run."""
     tree = sample(
         problem,
         sampler=sampler,
@@ -57,7 +57,7 @@ def measure(
 def quality(draws: np.ndarray) -> tuple[float, float | None]:
     """q, the smallest over coordinates of min(bulk ESS of x, ESS of (x − mean)²), and the largest R-hat.
 
-    Of draws (chain, draw, n); there is no R-hat of a single chain.
+    `draws` has the shape (chain, draw, n). R-hat is None for a single chain.
     """
     ess = ess_table(draws)
     q = float(np.min(np.minimum(ess["bulk"], ess["square"])))
@@ -72,9 +72,9 @@ def samplers(
     data_home: str | Path | None = None,
     chosen: list[str] | None = None,
 ) -> Iterator[dict[str, Any]]:
-    """A row for each target and sampler as it is done, warm-up counted and of the sampler's own length.
+    """Yields a row for each target and sampler. Times include warm-up, which has the sampler's own length.
 
-    `chosen` are names of `RECIPES` and `VARIANTS`, all of them if there are none. Raises ValueError for another name.
+    `chosen` are names of `RECIPES` and `VARIANTS`; all if none are given. Raises ValueError for another name.
     """
     made = {**RECIPES, **VARIANTS}
     for label in chosen or made:
@@ -84,6 +84,6 @@ def samplers(
         problem = targets.load(name, data_home)
         for label in chosen or made:
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # what a run warns of is in its row
+                warnings.simplefilter("ignore")  # the row has the warnings
                 row = measure(problem, made[label](), num_chains, num_draws, seed)
             yield {"target": name, "sampler": label, **row}

@@ -1,4 +1,4 @@
-"""Chains on minibatches beside what is known: their bias on a conjugate regression, caravan, and their memory."""
+"""Chains on minibatches: bias on a conjugate regression, predictive log loss on caravan, and memory."""
 
 import multiprocessing
 import tempfile
@@ -59,14 +59,14 @@ def regression() -> tuple[dict[str, np.ndarray], np.ndarray, np.ndarray]:
 def bias(method: str, step_size: float, *, num_chains: int, num_draws: int, seed: int = 0) -> dict[str, Any]:
     """One run on the regression: means in posterior standard deviations, variances as shares of the posterior's.
 
-    Chains start from exact draws; `_error` is the MCSE of the averages over chains, which share their batches.
+    Chains start from exact draws. `_error` is the MCSE of averages over chains, since these share their batches.
     """
     rows, mean, covariance = regression()
     posterior = Minibatches(log_prior, gaussian_log_likelihood, rows, batch_size=BATCH)
     start = np.random.default_rng(seed).multivariate_normal(mean, covariance, num_chains)
     arguments: dict[str, Any] = {"seed": seed, "num_chains": num_chains, "num_draws": num_draws, "progress": False}
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # a constant step is the point of the table
+        warnings.simplefilter("ignore")  # the table is about constant steps
         sampler = METHODS[method][0](step_size)
     model = Model(posterior.log_density, data=rows) if method == "ula" else posterior
     tree = sample(model, init_per_chain=start, sampler=sampler, thinning=10, record=["posterior"], **arguments)
@@ -85,7 +85,7 @@ def bias(method: str, step_size: float, *, num_chains: int, num_draws: int, seed
 
 
 def bias_table(num_chains: int = 100, num_draws: int = 4_000) -> Iterator[dict[str, Any]]:
-    """Every method at three step sizes, each a quarter of the last."""
+    """Yields the bias of every method at three step sizes, each a quarter of the one before."""
     for method, (_, largest) in METHODS.items():
         for divisor in (1, 4, 16):
             yield bias(method, largest / divisor, num_chains=num_chains, num_draws=num_draws)
@@ -94,10 +94,11 @@ def bias_table(num_chains: int = 100, num_draws: int = 4_000) -> Iterator[dict[s
 def held_out(
     num_draws: int, seed: int = 0, data_home: str | Path | None = None, name: str = "caravan"
 ) -> Iterator[dict[str, Any]]:
-    """Predictive log loss on every fifth row of a regression: gadMALA on the others, then SGLD and pSGLD on batches.
+    """Yields the predictive log loss of gadMALA, SGLD and pSGLD on every fifth row of a regression.
 
-    `num_draws` draws of each of four chains are kept, every 25th; a row's log loss is −log of the predictive
-    probability of its label. `log_loss_of_mean`, that of the posterior's mean weights, shows what averaging is worth.
+    They sample given the other rows; SGLD and pSGLD use batches. Each of four chains keeps `num_draws` draws, every
+    25th. The log loss of a row is −log of the predictive probability of its label. `log_loss_of_mean` is that of the
+    posterior mean of the weights, to show the gain of averaging.
     """
     signed = np.asarray(targets.load(name, data_home).data)
     test = np.arange(len(signed)) % 5 == 0
@@ -137,17 +138,17 @@ def held_out(
 
 
 SGLD_STEP, PSGLD_STEP = 5e-5 * 10_000**0.51, 1e-5 * 10_000**0.51
-"""a of ε_t = a (10,000 + t)^-0.51, which starts at the first factor"""
+"""a in the step size ε_t = a (10,000 + t)^-0.51, so that ε_0 is the first factor"""
 
 
 def memory(num_rows: int) -> dict[str, Any]:
-    """One run of SGLD on a memory-mapped file of `num_rows` rows, in a process of its own, and its private memory."""
+    """Private memory of one run of SGLD on a memory-mapped file of `num_rows` rows, in a process of its own."""
     with multiprocessing.get_context("spawn").Pool(1) as pool:
         return pool.apply(_memory, (num_rows,))
 
 
 def _memory(num_rows: int) -> dict[str, Any]:
-    """The largest RssAnon between chunks: what the process holds of its own, pages of mapped files not counted."""
+    """Runs SGLD and reports the largest RssAnon between chunks: private memory, without pages of mapped files."""
     columns, largest = 10, 0
 
     def look(_=None):
@@ -179,13 +180,13 @@ def _memory(num_rows: int) -> dict[str, Any]:
 
 
 def _file_log_likelihood(w, rows):
-    """log N(last column | the others and 1 times w, 1)."""
+    """log N(last column | (other columns, 1) · w, 1), up to a constant."""
     x, y = rows[:, :-1], rows[:, -1]
     return -0.5 * (y - x @ w[:-1] - w[-1]) ** 2
 
 
 def _write(path: Path, num_rows: int, columns: int, block: int = 100_000) -> None:
-    """Rows of a regression whose weights are all 1 and whose intercept is 1, written block by block."""
+    """Writes rows of a regression, block by block; its weights and its intercept are all 1."""
     rng = np.random.default_rng(0)
     with path.open("wb") as file:
         for start in range(0, num_rows, block):

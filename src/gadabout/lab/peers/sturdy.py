@@ -1,4 +1,4 @@
-"""Coordinates in which NUTS is sturdy, by target: how the truth is made where draws cannot be exact."""
+"""Coordinates in which NUTS is reliable, by target, to compute the truth where exact draws are not available."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
@@ -21,15 +21,15 @@ class Sturdy(NamedTuple):
     """A way to run NUTS on a built-in model.
 
     Args:
-        way: makes of the model's data a function from sturdy coordinates z, of the same names and shapes as the
-            model's own, to its position x and log |det dx/dz|, up to a constant.
-        centre: where chains start in sturdy coordinates, by variable, each coordinate within 0.2; the model's own
+        way: function of the model's data that returns a map from sturdy coordinates z, with the names and shapes of
+            the model's own, to the model's position x and log |det dx/dz|, up to a constant.
+        centre: start of the chains in sturdy coordinates, by variable, each coordinate within 0.2; the model's own
             start if None.
-        acceptance: the target acceptances of the two runs that have to agree.
-        metric: that of `nuts`.
-        draws: of each chain and run.
-        copies: of (generator, draws (..., n)): the draws, each moved at random to one of the copies that a symmetric
-            density has of it. NUTS explores one copy of each.
+        acceptance: target acceptance probabilities of the two runs that have to agree.
+        metric: metric of `nuts`.
+        draws: draws per chain and run.
+        copies: for a symmetric density, function of (generator, draws (..., n)) that moves each draw to one of its
+            symmetric copies at random. NUTS explores one copy of each.
     """
 
     way: Callable[[Mapping[str, Any]], Way] | None = None
@@ -50,7 +50,7 @@ class Sturdy(NamedTuple):
         return Model(log_density, data=model.data, start=self._start(model))
 
     def to(self, model: Model) -> Way:
-        """From sturdy coordinates to the model's own."""
+        """The map from sturdy coordinates to the model's own."""
         return (lambda z: (dict(z), 0.0)) if self.way is None else self.way(model.data)
 
     def _start(self, model: Model) -> Callable[[Any], Any]:
@@ -70,7 +70,7 @@ def _centred_schools(data) -> Way:
 
 
 def _sleep_study(data) -> Way:
-    """Subjects in units of their spread, and milliseconds where they are."""
+    """Effects of subjects in units of their spread, other coordinates around typical values for milliseconds."""
 
     def go(z):
         x = {"a_0": 250 + 10 * z["a_0"], "b_0": 10 + 2 * z["b_0"]}
@@ -82,7 +82,7 @@ def _sleep_study(data) -> Way:
 
 
 def _orthogonal(data, unit: float = 1.0, log_sigma: float = 0.0) -> Way:
-    """Inputs made orthonormal (the QR reparametrisation of the Stan user's guide), and the outcome in a unit."""
+    """Orthonormal inputs (the QR reparametrisation of the Stan user's guide), and the outcome in units of `unit`."""
     inputs = np.asarray(data["inputs"], float)
     root = jnp.asarray(unit * np.linalg.inv(np.linalg.qr(inputs / np.sqrt(len(inputs)))[1]))
 
@@ -98,7 +98,7 @@ def _latencies(data) -> Way:
 
 
 def _abilities(data) -> Way:
-    """Abilities, difficulties and inverse slopes in units of the abilities' scale, which the outcomes do not tell."""
+    """Abilities, difficulties and inverse slopes in units of the abilities' scale, which outcomes do not identify."""
 
     def go(z):
         scale = z["log_sigma_theta"]
@@ -134,7 +134,7 @@ def _white_field(data) -> Way:
 
 
 def _noncentred(**groups: tuple[str | None, str]) -> Callable[[Mapping[str, Any]], Way]:
-    """Effects in units of their scale around their mean: the variables of both by name, outer levels first."""
+    """Effects in units of their scale around their mean; `groups` maps each to (mean, log scale), outer ones first."""
 
     def way(data) -> Way:
         def go(z):
@@ -159,7 +159,7 @@ def _centred_groups(data) -> Way:
 
 
 def _studies(data) -> Way:
-    """Effects of studies in units of what is left of their spread when μ, τ and the outcome are known."""
+    """Effects of studies, standardised by their mean and standard deviation given μ, τ and the outcome."""
 
     def go(z):
         precision, prior = 1 / data["se"] ** 2, jnp.exp(-2 * z["log_tau"])
@@ -179,7 +179,7 @@ def _local_scales(data) -> Way:
 
 
 def _smoothed(data) -> Way:
-    """States by independent normals given scales and outcomes: forward filtering, backward sampling."""
+    """States from independent normals, given scales and outcomes: forward filtering, backward sampling."""
 
     def go(z):
         q, r = jnp.exp(-2 * z["log_sigma_x"]), jnp.exp(-2 * z["log_sigma"])
@@ -202,7 +202,7 @@ def _smoothed(data) -> Way:
 
 
 def _student_volatility(data) -> Way:
-    """As `_noncentred_volatility`, of φ on (0, 1)."""
+    """As `_noncentred_volatility`, with φ in (0, 1)."""
 
     def go(z):
         phi = jax.nn.sigmoid(z["logit_phi"])
@@ -220,7 +220,7 @@ def _student_volatility(data) -> Way:
 
 
 def _white_values(data) -> Way:
-    """Latent values by independent normals given scales, length and outcomes."""
+    """Latent values from independent normals, given scales, length scale and outcomes."""
 
     def go(z):
         root = series_and_fields.gp_root(z["log_rho"], z["log_alpha"], data["apart"])
@@ -243,7 +243,7 @@ def _white_coefficients(data) -> Way:
 
 
 def _in_order(data) -> Way:
-    """Means in order: the first, and the logarithms of the gaps."""
+    """Means in increasing order, from the first mean and the logarithms of the gaps."""
 
     def go(z):
         gaps = z["mu"][1:]
@@ -253,7 +253,7 @@ def _in_order(data) -> Way:
 
 
 def _first_positive(data) -> Way:
-    """The first loading of each factor positive, by its logarithm."""
+    """Loadings whose first one is positive for each factor, from its logarithm."""
 
     def go(z):
         first = z["loadings"][:, 0]
@@ -309,4 +309,4 @@ STURDY = {
         _first_positive, {"loadings": [[0.0, -0.7, 0.9], [0.0, 1.0, -1.0]]}, copies=symmetric.flip_signs
     ),
 }
-"""By the name of a target; those that are not here have exact draws."""
+"""`Sturdy` by the name of a target; other targets have exact draws."""

@@ -1,9 +1,9 @@
-"""True means, variances and quantiles of the built-in sets, with their standard errors, kept as JSON.
+"""True means, variances and quantiles of the built-in sets, with their standard errors, stored as JSON.
 
-From exact draws where there are any; else from two runs of `nuts()` in sturdy coordinates, at two target acceptances
-and with two seeds, which have to agree within 4 combined standard errors in every mean and variance (5 where there are
-more than 100 coordinates), and from which the figures then come together. Where a density is symmetric, runs explore
-one copy of it, and draws are spread over all copies once the runs have been compared.
+They come from exact draws if available, else from two runs of `nuts()` in sturdy coordinates, with two target
+acceptance probabilities and two seeds. The runs must agree within 4 combined standard errors in every mean and variance
+(5 with more than 100 coordinates); the figures are those of both runs together. For a symmetric density, runs explore
+one copy, and draws are spread over all copies after the comparison of the runs.
 """
 
 import json
@@ -40,20 +40,20 @@ EXACT = {
     "period": period.period_draws,
 }
 HEAVY = ("funnel", "varying-slopes", "nested-effects")
-"""judged by their quantiles: rare draws far out make the estimate of a variance useless, even that of a log scale"""
+"""targets judged by quantiles: rare, distant draws make an estimated variance useless, even that of a log scale"""
 
 PROBABILITIES = (0.05, 0.25, 0.5, 0.75, 0.95)
 CHAINS = 8
 NUMBERS = 20_000_000
-"""of exact draws times coordinates; two million draws at most"""
+"""number of exact draws times number of coordinates; two million draws at most"""
 
 Figures = dict[str, np.ndarray]
 
 
 def truth(name: str, seed: int, draws: int | None = None) -> dict[str, Any]:
-    """What `write` keeps of a target; `draws` of each chain and run in place of the target's own number.
+    """The document of a target that `write` stores; `draws` per chain and run replaces the target's own number.
 
-    Raises ValueError for an unknown name, RuntimeError where chains or runs disagree.
+    Raises ValueError for an unknown name, RuntimeError if chains or runs disagree.
     """
     model = sets.load(name)
     assert model.layout is not None
@@ -80,16 +80,16 @@ def truth(name: str, seed: int, draws: int | None = None) -> dict[str, Any]:
 
 
 def fingerprint(model: Model) -> float:
-    """log π at 0.1 less log π at 0, in all coordinates: it tells whether the model and its data are still the same."""
+    """log π(0.1, …, 0.1) − log π(0, …, 0), which reveals a change of the model or its data."""
     assert model.layout is not None
     value = model.target.log_density
     return float(value(jnp.full(model.layout.dim, 0.1)) - value(jnp.zeros(model.layout.dim)))
 
 
 def _by_nuts(model: Model, seed: int, draws: int, quantiles: bool) -> tuple[Figures, dict[str, Any]]:
-    """Figures of two runs together, and how they were made; raises RuntimeError where the runs disagree."""
+    """Figures of two runs together, and their settings; raises RuntimeError if the runs disagree."""
     sturdy = STURDY[model.name]
-    sampled = sturdy.model(model)  # once: the two runs share their programs
+    sampled = sturdy.model(model)  # once: the two runs share compiled programs
     each = [draws_of(model, sampled, acceptance, seed + i, draws) for i, acceptance in enumerate(sturdy.acceptance)]
     apart = largest_difference(*(of_chains(x, quantiles=False) for x in each))
     x = np.concatenate(each)
@@ -112,7 +112,7 @@ def draws_of(model: Model, sampled: Model, acceptance: float, seed: int, draws: 
     """Draws (chain, draw, n) of the model's own flat coordinates."""
     sturdy = STURDY[model.name]
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # the two runs are compared, which says more
+        warnings.simplefilter("ignore")  # the comparison of the two runs is a stronger check
         tree = sample(
             sampled,
             sampler=nuts(sturdy.metric, target_acceptance=acceptance),  # pyright: ignore[reportArgumentType]
@@ -145,7 +145,7 @@ def of_chains(x: np.ndarray, quantiles: bool) -> Figures:
 
 
 def of_independent(x: np.ndarray) -> Figures:
-    """The same of independent draws (draw, n); errors of quantiles from the binomial law of their ranks."""
+    """The figures of `of_chains` for independent draws (draw, n); errors of quantiles use the binomial law of ranks."""
     N, mean = len(x), x.mean(0)
     squares = (x - mean) ** 2
     figures = {"mean": mean, "mean_error": x.std(0) / np.sqrt(N)}
@@ -162,16 +162,14 @@ def largest_difference(a: Mapping[str, Any], b: Mapping[str, Any]) -> float:
 
 
 def differences(a: Mapping[str, Any], b: Mapping[str, Any], keys: Sequence[str]) -> np.ndarray:
-    """The largest difference of each coordinate's figures, in combined standard errors, shape (n,); inf where nothing
-    moves.
-    """
+    """The largest difference of each coordinate's figures in combined standard errors, (n,); inf if these are 0."""
     with np.errstate(divide="ignore", invalid="ignore"):
         apart = [np.abs(a[key] - b[key]) / np.hypot(a[f"{key}_error"], b[f"{key}_error"]) for key in keys]
     return np.max(np.nan_to_num(np.vstack(apart), nan=np.inf, posinf=np.inf), 0)
 
 
 def flat(document: Mapping[str, Any], names: Sequence[str], keys: Sequence[str]) -> Figures:
-    """Figures of a truth's variables and their errors, one after another: shape (n,), of quantiles (5, n)."""
+    """Concatenated figures of a truth's variables, with their errors: shape (n,), or (5, n) for quantiles."""
     figures = [document["variables"][name] for name in names]
     both = [each for key in keys for each in (key, f"{key}_error")]
     one = lambda key, values: np.reshape(values, (-1, 5)).T if key.startswith("quantiles") else np.ravel(values)
@@ -179,7 +177,7 @@ def flat(document: Mapping[str, Any], names: Sequence[str], keys: Sequence[str])
 
 
 def write(document: Mapping[str, Any], folder: Path | None = None) -> Path:
-    """Keeps a truth as a small JSON file: eight digits, six beyond 200 coordinates, two of each error."""
+    """Writes a truth as a small JSON file: eight digits, six beyond 200 coordinates, two for errors."""
     path = (sets.set_of(document["target"]).folder if folder is None else folder) / f"{document['target']}.json"
     many = sum(np.size(figures["mean"]) for figures in document["variables"].values()) > 200
     rounded = {
@@ -196,7 +194,7 @@ def write(document: Mapping[str, Any], folder: Path | None = None) -> Path:
 
 
 def _digits(values: Any, digits: int) -> Any:
-    """Numbers to so many significant digits, as nested lists."""
+    """Numbers rounded to `digits` significant digits, as nested lists."""
     if np.ndim(values):
         return [_digits(each, digits) for each in values]
     return float(f"{float(values):.{digits}g}")

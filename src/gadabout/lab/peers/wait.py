@@ -1,14 +1,14 @@
-"""What a user waits for: seconds from the start of a process to the finished result of the default.
+"""A user's waiting time: seconds from the start of a process to the finished result of the default.
 
 Each run is a process of its own, in double precision and with JAX's cache off: it imports, reads data, compiles,
-learns, makes 16 × 1,000 draws and computes their diagnostics. Beside it stand
+warms up, makes 16 × 1,000 draws and computes their diagnostics. It is compared with
 
 - the *floor*: a process that imports JAX and gadabout, reads the same data, compiles the value and the gradient of the
-  log density of 16 rows, with JAX's own options, and calls that once;
+  log density of 16 rows, with JAX's own options, and calls this function once;
 - the *second* process: the default with the persistent cache of `gadabout sample`, which an earlier process has filled;
-- another checkout's default, where one is named, and what peers waited for q = 1,000 (`lab.peers.peer_cold`).
+- the default of another checkout, if one is named, and the wait of peers for q = 1,000 (`lab.peers.peer_cold`).
 
-The clock starts before the process, and stops at the line that it writes when its work is done.
+The clock starts before the process, and stops at the line that the process prints when its work is done.
 """
 
 import json
@@ -28,7 +28,7 @@ from gadabout.lab.rows import Rows
 
 TARGETS = ("ripley", "neal", "german", "pima", "heart", "australian")
 DONE = "done"
-"""the line that a process writes when it is done"""
+"""line that a process prints when it is done"""
 BEGIN = """
 import json, sys
 import jax
@@ -53,14 +53,14 @@ jax.block_until_ready(gradients(np.zeros((16, problem.dim)), problem.data))
     "default": DRAWS,
     "second": "from gadabout.cache import keep_for_commands\n\nkeep_for_commands()\n" + DRAWS,
 }
-"""what a process does after `BEGIN`"""
+"""code that a process runs after `BEGIN`, by name"""
 
 Run = Callable[[str, list, Path, Path], float]
-"""of a name of `PROGRAMS`, its arguments, the folder that holds the package and that of caches: a process's seconds"""
+"""function of a name of `PROGRAMS`, arguments, the package's folder and that of caches; returns a process's seconds"""
 
 
 def process(program: str, arguments: list, source: Path, caches: Path) -> float:
-    """Seconds from the start of a Python process to the end of its work; raises RuntimeError where it fails."""
+    """Seconds from the start of a Python process to the end of its work; raises RuntimeError if it fails."""
     dropped = ("PYTHONDONTWRITEBYTECODE", "JAX_COMPILATION_CACHE_DIR")
     environment = {name: value for name, value in os.environ.items() if name not in dropped}
     cached = str(program == "second").lower()
@@ -81,7 +81,7 @@ def process(program: str, arguments: list, source: Path, caches: Path) -> float:
 
 
 def source_of(checkout: Path) -> Path:
-    """The folder of a checkout that holds the package; raises ValueError where there is none."""
+    """The folder of a checkout that holds the package; raises ValueError if there is none."""
     for folder in (checkout, checkout / "src"):
         if (folder / PACKAGE.name / "__init__.py").exists():
             return folder.resolve()
@@ -89,7 +89,7 @@ def source_of(checkout: Path) -> Path:
 
 
 def quickest(target: str, peers: Path) -> dict[str, Any]:
-    """The peer of a file of `gadabout bench peers --cold` that waits least for q = 1,000, and its median seconds."""
+    """The peer that waits least for q = 1,000 in a file of `gadabout bench peers --cold`, with its median seconds."""
     waits: dict[str, list[float]] = {}
     for row in Rows(peers).rows:
         if row.get("start") == "process" and row["target"] == target and not row["peer"].startswith(OURS):
@@ -108,15 +108,15 @@ def wait(
     peers: Path | None = None,
     run: Run = process,
 ) -> list[dict[str, Any]]:
-    """A row for each target: medians and ranges over repeats, which are interleaved, and ratios of medians.
+    """Returns a row for each target: medians and ranges over interleaved repeats, and ratios of medians.
 
     Args:
-        names: of the paper's targets.
-        repeats: processes of each kind, with seeds from 1 on, after one that is not counted: it leaves bytecode.
+        names: names of the paper's targets.
+        repeats: processes of each kind, with seeds from 1 on, after one that does not count and writes the bytecode.
         data_home: the folder of data files.
         against: another checkout, whose default is run as well.
-        peers: a file of `gadabout bench peers --cold`, of the same machine.
-        run: what runs a process.
+        peers: a file of `gadabout bench peers --cold`, from the same machine.
+        run: function that runs a process.
     """
     ours, home = PACKAGE.parent, None if data_home is None else str(data_home)
     kinds = {kind: (kind, ours) for kind in PROGRAMS}

@@ -1,10 +1,10 @@
 """`sample()` with default arguments on built-in sets: which posteriors come out right, flagged, or silently wrong.
 
-A coordinate is wrong where its mean or variance, or a quantile where tails are heavy, lies more than 5 combined
-standard errors from the truth, and a run is right where none is and R-hat of each is at most max(1.01, 1 + 3 ·
-chains/ESS). Where the smallest ESS is below 400 (`ess_needed`) such a run has too few draws to be called right, as
-standard errors and R-hat are known poorly then. A run that is neither is flagged where a finding with a figure names
-every coordinate that is wrong; lists of `MOST_NAMED` names, which say how many more there are, name them all.
+A coordinate is wrong if its mean or variance, or a quantile for heavy tails, is more than 5 combined standard errors
+from the truth. A run is right if no coordinate is wrong and each R-hat is at most max(1.01, 1 + 3 · chains/ESS). If its
+smallest ESS is below 400 (`ess_needed`), such a run has too few draws to be called right, as standard errors and R-hat
+are then imprecise. Any other run is flagged if findings with a figure name every wrong coordinate; a list of
+`MOST_NAMED` names, which gives the number of further names, counts as naming all.
 """
 
 import time
@@ -35,7 +35,7 @@ OUTCOMES = (RIGHT, FEW, FLAGGED, WRONG, UNKNOWN)
 
 
 def runs(targets: Sequence[str], seeds: Sequence[int], file: Path | None = None) -> Iterator[dict[str, Any]]:
-    """A row for each target and seed. Rows that `file` holds are not made again, new ones are added to it.
+    """Yields a row for each target and seed. Rows that `file` holds are reused, and new ones are added to it.
 
     Raises ValueError for an unknown target, and if `file` holds something else.
     """
@@ -43,16 +43,16 @@ def runs(targets: Sequence[str], seeds: Sequence[int], file: Path | None = None)
         sets.set_of(name)
     stored = Rows(file)
     for name in targets:
-        load = cache(partial(sets.load, name))  # seeds share their programs
+        load = cache(partial(sets.load, name))  # seeds share compiled programs
         for seed in seeds:
             yield stored.row({"target": name, "seed": seed}, lambda load=load, seed=seed: run(load(), seed))
 
 
 def run(model: Model, seed: int) -> dict[str, Any]:
-    """One run with default arguments, and what came of it."""
+    """Runs `sample` with default arguments and returns the row of its outcome."""
     began = time.perf_counter()
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # what they say is in the row
+        warnings.simplefilter("ignore")  # the row has the findings
         tree = sample(model, seed=seed, progress=False)
     seconds = time.perf_counter() - began
     assert model.layout is not None
@@ -65,13 +65,13 @@ def run(model: Model, seed: int) -> dict[str, Any]:
 def judged(
     tree: "xr.DataTree", names: Sequence[str], known: Figures | None, keys: Sequence[str] = ("mean", "variance")
 ) -> dict[str, Any]:
-    """The outcome of a result, and its figures: R-hat, ESS and differences from what is known, the worst of each.
+    """The outcome of a result, and its worst R-hat, ESS and difference from the truth.
 
     Args:
         tree: a result of `sample`.
-        names: the variables of the model's position, which alone are judged.
-        known: figures with their errors, (n,) or (5, n) each; None where there is no truth.
-        keys: which of them count.
+        names: variables of the model's position; no others are judged.
+        known: true figures with their errors, (n,) or (5, n) each; None if there is no truth.
+        keys: names of the figures that count.
     """
     own = lambda group: tree[group].to_dataset()[list(names)]
     x, r_hat = _flat(own("posterior")), _flat(own("diagnostics/rhat"), lead=0)
@@ -101,7 +101,7 @@ def judged(
 
 
 def summary(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """A row for each target: how often each outcome came about, and the worst figures of all seeds."""
+    """A row for each target: the number of runs with each outcome, worst figures over seeds, and median seconds."""
     found = []
     for name in dict.fromkeys(row["target"] for row in rows):
         own = [row for row in rows if row["target"] == name]
@@ -122,7 +122,7 @@ def summary(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 
 def known_truth(model: Model) -> tuple[Figures | None, Sequence[str]]:
-    """What is known of a model, and by which figures it is to be judged."""
+    """The true figures of a model and the names of those that judge it; (None, ()) if there is no truth."""
     assert model.layout is not None
     try:
         document = sets.truth(model.name)

@@ -1,4 +1,4 @@
-"""Evidence that the library does what it promises: figures that anyone can make again, and what each would catch."""
+"""Evidence that the library works as documented: reproducible figures, and the mistakes that each would catch."""
 
 from gadabout.lab.verify.alarms import ALARMS
 from gadabout.lab.verify.bias import BIAS
@@ -36,6 +36,6 @@ ITEMS: dict[str, Item] = {
         MEMORY,
     )
 }
-"""What `gadabout verify` runs, in this order. A new item is one file, and one line here."""
+"""Items that `gadabout verify` runs, in this order. A new item is one file, and one line here."""
 
 __all__ = ["ITEMS", "Figure", "Found", "Item", "Parts", "Result", "circumstances", "page", "run"]

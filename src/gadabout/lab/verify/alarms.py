@@ -1,4 +1,4 @@
-"""Bad chains are spoken of, and good ones are left in peace."""
+"""Bad chains raise findings, and good ones do not."""
 
 import warnings
 from collections.abc import Callable
@@ -66,46 +66,46 @@ NEVER_MOVING = Sampler("never-moving", _never_moving, NoAdaptation())
 
 
 def never_moving(seed):
-    """The kernel never moves."""
+    """Findings of a run whose kernel never moves."""
     return told(normal, seed, init=jnp.zeros(3), sampler=NEVER_MOVING)
 
 
 def frozen_start(seed):
-    """One chain stands where the log density falls to −10¹²⁰ beside it."""
+    """Findings of a run with one chain at an isolated point, beside which the log density falls to −10¹²⁰."""
     start = jnp.zeros((CHAINS, 3)).at[1].set(9.0)
     return told(_spike, seed, init_per_chain=start, sampler=algorithms.rwm(step_size=0.9))
 
 
 def far_modes(seed):
-    """Two modes, 20 standard deviations apart, with two chains in each."""
+    """Findings for two modes, 20 standard deviations apart in each coordinate, with two chains in each."""
     start = 10 * jnp.repeat(jnp.array([-1.0, 1.0]), 2)[:, None] * jnp.ones((CHAINS, 3))
     return told(_two_modes, seed, init_per_chain=start, sampler=algorithms.mala(step_size=0.9))
 
 
 def far_modes_default(seed):
-    """The same in 60 coordinates, too many for a mixture, met by the default."""
+    """Findings of the default for such modes in 60 coordinates, too many for a mixture, with eight chains in each."""
     start = 10 * jnp.repeat(jnp.array([-1.0, 1.0]), 8)[:, None] * jnp.ones((16, 60))
     return told(_two_modes, seed, init_per_chain=start, num_chains=16, num_warmup=200, num_draws=200)
 
 
 def tiny_steps(seed):
-    """Steps of a thousandth of the width: chains stay where they began."""
+    """Findings of a run with steps of a thousandth of the target's width: chains stay near their start."""
     return told(normal, seed, init=jnp.zeros(3), sampler=algorithms.rwm(step_size=1e-3))
 
 
 def far_start(seed):
-    """No warm-up, from 1,000 standard deviations away."""
+    """Findings of a run without warm-up that starts 1,000 standard deviations away in each coordinate."""
     return told(normal, seed, init=jnp.full(3, 1e3), sampler=algorithms.mala(step_size=0.3), num_draws=200)
 
 
 def coarse_steps(seed):
-    """Warm-up ends before the step size came near what is accepted."""
+    """Findings of a run whose warm-up ends long before the step size suits the target."""
     sampler = algorithms.hmc(10, step_size=1e-4)
     return told(normal, seed, init=jnp.zeros(3), sampler=sampler, num_warmup=10, num_draws=200)
 
 
 def no_number(seed):
-    """The log density is no number in a part of space."""
+    """Findings of a run whose log density is NaN in a part of space."""
     return told(_partly_nan, seed, init_per_chain=jnp.zeros((CHAINS, 3)), sampler=algorithms.rwm(step_size=0.9))
 
 
@@ -116,7 +116,7 @@ def _judged(x: np.ndarray) -> set[str]:
 
 
 def _spoilt(spoil: Callable[[np.ndarray, np.random.Generator], object], chains: int = CHAINS) -> Callable:
-    """Exact draws, spoilt in place."""
+    """Function of a seed that returns the findings on exact draws, spoilt in place by `spoil`."""
 
     def told(seed):
         x = np.array(SKEW.standardised(SKEW.draws(jax.random.key(seed), chains * DRAWS)))
@@ -178,17 +178,17 @@ BAD: dict[str, tuple[Callable[[int], set[str]], set[str]]] = {
     "draws: a chain that wanders": (_spoilt(_wandering), {"rhat"}),
     "draws: chains that arrive late, by three sd": (_spoilt(_late), {"rhat", "ess"}),
 }
-"""what is wrong, the kinds of findings at a seed, and of which of them there must be one"""
+"""by defect: function of a seed that returns kinds of findings, and the kinds of which at least one must occur"""
 
 
 def caught(name: str, seeds: int) -> int:
-    """Of how many of so many seeds bad chains are flagged."""
+    """Number of seeds, out of `seeds`, with which bad chains are flagged."""
     found, wanted = BAD[name]
     return sum(bool(found(seed) & wanted) for seed in range(seeds))
 
 
 def run(full: bool, store: Parts) -> Found:
-    """20 seeds of everything bad and 4,000 runs that should be good, or 5 of bad draws alone and 30."""
+    """20 seeds of every defect and 4,000 runs that should be good, or 5 of bad draws and a still kernel and 30 runs."""
     seeds = 20 if full else 5
     names = [name for i, name in enumerate(BAD) if full or name.startswith("draws") or i == 0]
     bad = {}

@@ -1,11 +1,11 @@
-"""What adapting does to the law of the chain: how large the bias is, and that it goes where it should.
+"""Bias that adaptation causes in the law of the chain: its size, and that it vanishes where it should.
 
 Many independent pools of chains on a Gumbel distribution start from exact draws and make T steps of adaptive
-Metropolis; the mean and the variance of their positions after T steps are held against the target's. Gains are large
-enough for the bias to be seen: γ_k = k^−0.6 falls, γ = ½ stays.
+Metropolis. The mean and the variance of their positions after T steps are compared with the target's. Gains are large
+enough for a detectable bias: γ_k = k^−0.6 falls, γ = ½ is constant.
 
-Algorithm 1 (`gad_mala`) goes on for ever at a learning rate of 0.05 after a warm-up of 1,000, each chain by itself, on
-a normal law: its gains fall as k^−0.6, or next to not at all.
+Algorithm 1 (`gad_mala`) adapts for ever at a learning rate of 0.05 after a warm-up of 1,000 iterations, per chain, on
+a normal law. Its gains fall as k^−0.6, or are nearly constant.
 """
 
 import math
@@ -32,32 +32,32 @@ FALLING, CONSTANT = (1.0, 0.6), (0.5, 0.0)
 """coefficient and exponent of the gains"""
 REGULARISATION = 0.01
 EXPONENTS = {"falling": 0.6, "constant": 0.03}
-"""of Algorithm 1's gains"""
+"""exponents of Algorithm 1's gains"""
 FAR = 30.0
-"""where the bad start is, in standard deviations from the mean"""
+"""distance of the bad start from the mean, in standard deviations"""
 ERRORS = 4.0
-"""standard errors within which a bias counts as none: by chance beyond once in 16,000"""
+"""standard errors within which a bias counts as zero; exceeded by chance once in 16,000 cases"""
 
 
 def sampler(gain: tuple[float, float]) -> Sampler:
     """Adaptive Metropolis of Haario, Saksman and Tamminen with these gains."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # that constant gains do not converge
+        warnings.simplefilter("ignore", UserWarning)  # warns that constant gains do not converge
         return haario(gain=PowerGain(*gain), regularisation=REGULARISATION)
 
 
 def path(
     gain: tuple[float, float], times: Sequence[int], pools: int, chains: int = 1, frozen: int = 0, far: bool = False
 ) -> list[dict[str, Any]]:
-    """The bias of mean (in sd) and variance (relative) after so many adaptive steps, with standard errors.
+    """The bias of mean (in sd) and variance (relative) after numbers of adaptive steps, with standard errors.
 
     Args:
         gain: coefficient and exponent.
-        times: after how many steps.
-        pools: independent pools.
-        chains: chains of each pool, which share θ.
-        frozen: steps with θ standing still at the end, after which there is another entry.
-        far: whether chains start far away, in place of exact draws.
+        times: numbers of steps after which the bias is measured.
+        pools: number of independent pools.
+        chains: chains per pool, which share θ.
+        frozen: steps with fixed θ at the end, which add another entry.
+        far: whether chains start at `FAR`, in place of exact draws.
     """
     adaptive, still = sampler(gain), eqx.Partial(_advance, adapt=False)
     start_key, key = jax.random.split(jax.random.key(404))
@@ -76,16 +76,16 @@ def path(
 
 
 def for_ever(exponent: float, chains: int = 64, draws: int = 4_000) -> dict[str, float]:
-    """The relative bias of the variance of draws of Algorithm 1, adapting for ever, with its error from chain to chain.
+    """The relative bias of the variance of draws of Algorithm 1 that adapts for ever, with its error between chains.
 
     Args:
-        exponent: gains are k to the minus this.
-        chains: chains, each with a θ of its own.
-        draws: of each.
+        exponent: the gains are k^−exponent.
+        chains: number of chains, each with a θ of its own.
+        draws: draws per chain.
     """
     sampler = gad_mala(learning_rate=0.05, gain=PowerGain(1.0, exponent), adapt_for_ever=True)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # that gains are nearly constant, which is what is looked at
+        warnings.simplefilter("ignore", UserWarning)  # warns that gains are nearly constant, as intended
         tree = sample(
             lambda x: -0.5 * jnp.sum(x**2), jnp.zeros(2), sampler=sampler, adapt="per-chain", num_chains=chains,
             num_warmup=1_000, num_draws=draws, seed=405, progress=False,
@@ -106,7 +106,7 @@ def _advance(adaptive: Sampler, state: Any, key: Key[Array, ""], steps: Array | 
 
 
 def _bias(x: Float[np.ndarray, "pools chains 1"]) -> dict[str, float]:
-    """Biases with the standard errors of independent pools."""
+    """Biases of mean and variance, with standard errors over independent pools."""
     z = (x[..., 0] - MEAN) / SD
     mean, square = z.mean(1), (z**2).mean(1) - 1
     error = lambda values: float(values.std() / math.sqrt(len(values)))
@@ -117,7 +117,7 @@ def _bias(x: Float[np.ndarray, "pools chains 1"]) -> dict[str, float]:
 
 
 def run(full: bool, store: Parts) -> Found:
-    """Up to 10,000 steps of 150,000 pools in the full version, up to 100 of 50,000 in the quick one."""
+    """Up to 10,000 steps with 150,000 pools in the full version, up to 100 with 50,000 in the quick one."""
     times = (10, 30, 100, 300, 1_000, 3_000, 10_000) if full else (10, 30, 100)
     pools, sizes = (150_000, (1, 4, 16, 64)) if full else (50_000, (1, 16))
     made = {
@@ -162,7 +162,7 @@ def _size(name: str) -> str:
 
 
 def _judged(paths: dict[str, list[dict[str, Any]]], sizes: Sequence[int]) -> list[Figure]:
-    """What the paths have to show, each by `ERRORS` standard errors."""
+    """Figures of the requirements on paths, each by `ERRORS` standard errors."""
     falling, constant, far = (paths[name] for name in ("falling", "constant", "far"))
     one, many = (paths[f"pools-of-{c}"][-1] for c in (sizes[0], sizes[-1]))
     none = f"within {ERRORS:.0f} standard errors of 0"
@@ -180,7 +180,7 @@ def _judged(paths: dict[str, list[dict[str, Any]]], sizes: Sequence[int]) -> lis
 
 
 def _of_algorithm_1(found: dict[str, dict[str, float]]) -> list[Figure]:
-    """That gains which stay bias the variance, and gains which fall do not."""
+    """Figures of the requirements that constant gains bias the variance, and that falling gains do not."""
     figures = []
     for name, wanted in (("constant", "more than"), ("falling", "less than")):
         bias, error = found[name]["variance"], found[name]["variance_error"]
@@ -200,7 +200,7 @@ def _in_errors(entry: dict[str, Any]) -> float:
 
 
 def _fallen(before: dict[str, Any], after: dict[str, Any]) -> tuple[float, str, bool]:
-    """By how many standard errors the bias of the mean became smaller."""
+    """Decrease of the bias of the mean, in standard errors, the requirement, and whether it is met."""
     by = (abs(before["mean"]) - abs(after["mean"])) / math.hypot(before["mean_error"], after["mean_error"])
     return by, "more", by > ERRORS
 

@@ -1,9 +1,9 @@
-"""Posterior draws of data that were drawn from the prior predictive are calibrated.
+"""Posterior draws for data from the prior predictive distribution are calibrated.
 
-Simulation-based calibration (Talts et al. 2018): θ from the prior, y from p(y | θ), draws of the posterior by the
-default; the rank of θ among them is uniform. Tested are the mean and the variance of the ranks of each coordinate and
-of log p(y | θ). Geweke's joint test (2004), begun at exact draws of (θ, y): a transition of θ given y, then y given θ,
-and so on, leave the joint law where it is.
+Simulation-based calibration (Talts et al. 2018) draws θ from the prior, y from p(y | θ), and the posterior by the
+default; the rank of θ among these draws is uniform. The mean and the variance of ranks are tested, for each coordinate
+and for log p(y | θ). Geweke's joint test (2004) starts from exact draws of (θ, y) and alternates a transition of θ
+given y with a draw of y given θ; the joint law is invariant.
 """
 
 import math
@@ -29,18 +29,18 @@ from gadabout.target import Target
 
 POWER = 0.95
 CHAINS, DRAWS, RANKED = 16, 250, 128
-"""of each chain DRAWS are made; RANKED of all, evenly spaced, are what θ is ranked among"""
+"""`CHAINS`: chains per run. `DRAWS`: draws per chain. `RANKED`: evenly spaced draws among which θ is ranked."""
 AT_ONCE = 250
 STEP_SIZE = 0.6
 MODELS, JOINT = (NORMAL, LOGISTIC, SCHOOLS), (NORMAL, SCHOOLS)
 VARIANCE, VARIANCE_OF_SQUARES = (1 - (RANKED + 1) ** -2) / 12, 1 / 180
-"""of a uniform rank in (0, 1), and of its squared distance from the middle"""
+"""variances of a uniform rank in (0, 1), and of its squared distance from the middle"""
 SLOPE_OF_SHIFT, SLOPE_OF_WIDTH = 0.5 / math.sqrt(math.pi), 1 / (2 * math.pi * math.sqrt(3))
-"""how fast mean and variance of a normal posterior's ranks change with a shift, in sd, and with a relative width"""
+"""derivatives of the mean of a normal posterior's ranks by a shift, in sd, and of their variance by a relative width"""
 
 
 def ranks(model: Generative, first: int, count: int) -> list[list[float]]:
-    """Ranks in (0, 1) of the coordinates of θ and of its log likelihood, for so many data sets."""
+    """Ranks in (0, 1) of the coordinates of θ and of its log likelihood, for `count` data sets from seed `first` on."""
     likelihoods = jax.jit(jax.vmap(model.log_likelihood, (0, None)))
     found = []
     for seed in range(first, first + count):
@@ -62,7 +62,7 @@ def ranks(model: Generative, first: int, count: int) -> list[list[float]]:
 
 
 def joint_drift(move: AbstractKernel | None, model: Generative, chains: int, rounds: int) -> dict[str, Any]:
-    """z of the changes of moments of (θ, y), and how much was accepted; without a kernel by split HMC."""
+    """z of the changes of moments of (θ, y), and the acceptance rate; `move` None stands for split HMC."""
     start_key, key = jax.random.split(jax.random.key(31))
     theta_key, data_key = jax.random.split(start_key)
     theta = jax.vmap(model.prior)(jax.random.split(theta_key, chains))
@@ -95,7 +95,7 @@ def _alternated(kernel: AbstractKernel, model: Generative, target: Target, start
 
 
 class _OwnData(AbstractDensity):
-    """log p(θ | y) of chains that have data of their own, all of them at once."""
+    """log p(θ | y) of chains with separate data, evaluated for all chains at once."""
 
     def __init__(self, model: Generative, y: Array):
         super().__init__(model.n)
@@ -131,7 +131,7 @@ def _joint_moments(model: Generative, theta: Array, y: Array) -> Array:
 
 
 def run(full: bool, store: Parts) -> Found:
-    """1,000 data sets of three models and two joint tests, or 30 of one and one."""
+    """Full: 1,000 data sets of three models, joint tests of two. Quick: 30 data sets and joint tests of one model."""
     models, count = (MODELS, 1_000) if full else (MODELS[:1], 30)
     u = {}
     for model in models:
@@ -155,7 +155,7 @@ def run(full: bool, store: Parts) -> Found:
 
 
 def ranks_z(u: np.ndarray) -> np.ndarray:
-    """z of the mean and of the variance of ranks, shape (data sets, quantities): shape (2, quantities)."""
+    """z of the mean and of the variance of ranks `u`, shape (data sets, quantities); has shape (2, quantities)."""
     root = math.sqrt(len(u))
     mean = (u.mean(0) - 0.5) / math.sqrt(VARIANCE) * root
     return np.stack([mean, (((u - 0.5) ** 2).mean(0) - VARIANCE) / math.sqrt(VARIANCE_OF_SQUARES) * root])

@@ -1,4 +1,4 @@
-"""Checks that planted bugs must fail: quick ones, some of them an item's own."""
+"""Quick checks, each of which must fail with a planted bug; some of them belong to an item."""
 
 import warnings
 from typing import Any
@@ -21,34 +21,34 @@ from gadabout.schedule import Plan
 from gadabout.target import Target
 
 THRESHOLD = 5.5
-"""of |z|; a false alarm in one of 10⁶ checks of some twenty moments"""
+"""bound of |z|; one false alarm in 10⁶ checks of about twenty moments"""
 
 
 def stands_still(sampler: Sampler, exact: Exact = SKEW, chains: int = 100_000, iterations: int = 20) -> bool:
-    """The law of the target stays where it is, with θ at its start."""
+    """Whether transitions leave the law of the target invariant, with θ at its start."""
     return drift(sampler.kernel(len(exact.mean)), exact, chains, iterations).largest < THRESHOLD
 
 
 def move_stands_still(move: Move, exact: Exact, chains: int = 20_000, iterations: int = 8) -> bool:
-    """So it does by a move of the default, with a θ that suits the target."""
+    """Whether a move of the default leaves the law of the target invariant, with a θ that suits the target."""
     return drift_of_move(frozen(move, exact), exact, chains, iterations).largest < THRESHOLD
 
 
 def walk_reaches_its_aim():
-    """gadRWM accepts about as often as it aims to."""
+    """Whether the acceptance rate of gadRWM comes near its target."""
     sampler = algorithms.gad_rwm()
     return "acceptance" not in told(SKEW.log_density, 0, init=jnp.zeros(3), sampler=sampler, num_warmup=3_000)
 
 
 def pooled_scale_reaches_its_aim():
-    """So does a global scale that 16 chains learn together."""
+    """Whether the acceptance rate comes near its target with a global scale that 16 chains learn together."""
     sampler = algorithms.haario_scaled()
     arguments: dict[str, Any] = {"num_warmup": 2_000, "num_chains": 16}
     return "acceptance" not in told(SKEW.log_density, 0, init=jnp.zeros(3), sampler=sampler, **arguments)
 
 
 def running_mean_is_the_mean():
-    """With γ_k = 1/(k + 1), Haario's μ is the mean of the start and all positions."""
+    """Whether, with γ_k = 1/(k + 1), Haario's μ is the mean of the start and all positions."""
     sampler = algorithms.haario(gain=PowerGain(1.0, 1.0, 1.0))
     target, start = Target(SKEW.log_density), jnp.ones((1, 3))
 
@@ -62,7 +62,7 @@ def running_mean_is_the_mean():
 
 
 def draws_leave_theta_alone():
-    """θ is what it was after draws without a warm-up."""
+    """Whether draws without a warm-up leave θ unchanged."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
         tree = sample(
@@ -73,7 +73,7 @@ def draws_leave_theta_alone():
 
 
 def chains_have_noise_of_their_own():
-    """Two chains from one start go different ways."""
+    """Whether two chains from one start differ."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
         tree = sample(
@@ -85,11 +85,11 @@ def chains_have_noise_of_their_own():
 
 
 def run_goes_on(sampler: Sampler | Plan | None = None) -> bool:
-    """A run goes on from its checkpoints to the same bits; that of gadMALA if no sampler is given."""
+    """Whether a run resumes from its checkpoints to the same bits; a run of gadMALA if no sampler is given."""
     return goes_on(algorithms.gad_mala() if sampler is None else sampler)
 
 
 def drift_is_flagged():
-    """Chains that all drift are flagged."""
+    """Whether chains that all drift are flagged."""
     flagged, wanted = BAD["draws: all chains drift by two sd"]
     return bool(flagged(0) & wanted)

@@ -1,4 +1,4 @@
-"""Intervals of our own standard errors hold the truth as often as they say."""
+"""Intervals from the library's standard errors cover the truth at their nominal rate."""
 
 import numpy as np
 
@@ -10,7 +10,7 @@ LEVEL = 0.95
 
 
 def run(full: bool, store: Parts) -> Found:
-    """Of 1,000 runs on every target in the full version, of some on one target in the quick one."""
+    """Coverage in 1,000 runs on every target in the full version, in 30 on one target in the quick one."""
     figures, all_runs = [], 0
     for target, parts in many(full, store).items():
         runs = sum(part["runs"] for part in parts)
@@ -29,7 +29,7 @@ def run(full: bool, store: Parts) -> Found:
 
 
 def _detectable(error: float) -> float:
-    """By how much standard errors must be too small for coverage to fall below its bound in 95 of 100 cases."""
+    """Relative deficit of standard errors at which coverage falls below `LEAST` in 95 of 100 cases."""
     from scipy.stats import norm
 
     covered = LEAST - 1.645 * error

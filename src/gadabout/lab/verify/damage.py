@@ -1,4 +1,4 @@
-"""Checkpoints and draws that are cut short, changed or foreign are not believed, and a full disk loses nothing."""
+"""Truncated, changed or foreign checkpoints and draws are refused, and a full disk loses no draws."""
 
 import json
 import os
@@ -26,16 +26,16 @@ from gadabout.store.checkpoints import read_arrays, write_arrays
 
 CALL = {"num_chains": 2, "num_warmup": 60, "num_draws": 130, "progress": False, "seed": 7}
 FILES = 500
-"""that take their names before the run is killed, in the midst of its draws"""
+"""number of the file before whose renaming the run is killed, in the midst of its draws"""
 
 
 class Killed(BaseException):
-    """The process ends here, as far as the run can tell."""
+    """Simulates the end of the process."""
 
 
 @contextmanager
 def killed_at(count: int) -> Iterator[list]:
-    """The `count`-th file that takes its name in the block kills the process before it does; yields those seen."""
+    """Raises `Killed` before the `count`-th file in the block is renamed to its name; yields the list of names."""
     seen, replace = [], os.replace
 
     def dying(source, target, **kwargs):
@@ -54,7 +54,7 @@ def density(x: jax.Array) -> jax.Array:
 
 
 def start(path: Path | None = None) -> np.ndarray:
-    """The run's draws."""
+    """Makes the run, stored at `path` if that is given, and returns its draws."""
     with warnings.catch_warnings(), in_chunks(7), mock.patch.object(ZarrSink, "due", return_value=True):
         warnings.simplefilter("ignore")
         tree = sample(density, jnp.zeros(3), sampler=gad_mala(), out=path, **CALL)
@@ -62,14 +62,14 @@ def start(path: Path | None = None) -> np.ndarray:
 
 
 def go_on(path: Path) -> np.ndarray:
-    """The draws of the run that went on."""
+    """Resumes the run at `path` and returns its draws."""
     with warnings.catch_warnings(), in_chunks(7), mock.patch.object(ZarrSink, "due", return_value=True):
         warnings.simplefilter("ignore")
         return np.asarray(resume(path, density, progress=False)["posterior"]["x"])
 
 
 def killed(path: Path) -> None:
-    """A store as a killed process leaves it."""
+    """Writes a store as a killed process leaves it; raises RuntimeError if the run ends before."""
     with killed_at(FILES) as seen:
         try:
             start(path)
@@ -79,7 +79,7 @@ def killed(path: Path) -> None:
 
 
 def foreign(content: bytes, folder: Path) -> bytes:
-    """A checkpoint of another version's format, its checksum right."""
+    """The checkpoint `content` in the format of another version, with a correct checksum."""
     path = folder / "foreign.npz"
     path.write_bytes(content)
     arrays = read_arrays(path)
@@ -92,7 +92,7 @@ def foreign(content: bytes, folder: Path) -> bytes:
 
 
 def damages(count: int) -> dict[str, Callable[[bytes, Path], bytes]]:
-    """Ways to damage a file, by what they do."""
+    """Functions that damage a file's content, by description."""
     random = np.random.default_rng(20191208)
     ways: dict[str, Callable[[bytes, Path], bytes]] = {
         "empty": lambda content, folder: b"",
@@ -112,7 +112,7 @@ def damages(count: int) -> dict[str, Callable[[bytes, Path], bytes]]:
 
 
 def _damaged(count: int) -> dict[str, list[str]]:
-    """What went wrong, by what was tried."""
+    """Damages that were not handled, of the newest checkpoint ("one") and of both ("both")."""
     wrong: dict[str, list[str]] = {"one": [], "both": []}
     expected = start()
     with tempfile.TemporaryDirectory(prefix="gadabout-damage-") as name:
@@ -136,7 +136,7 @@ def _damaged(count: int) -> dict[str, list[str]]:
 
 
 def damages_of_chunks(count: int) -> Iterator[tuple[str, Callable[[Path], None]]]:
-    """Ways to damage the draws of a store, by what they do: flipped bits, files cut short, and files deleted."""
+    """Yields descriptions and functions that damage the draws of a store: flipped bits, truncated and deleted files."""
     random = np.random.default_rng(20200312)
     for kind in ("flipped", "cut", "deleted"):
         for which, share in random.uniform(size=(count, 2)):
@@ -154,7 +154,7 @@ def damages_of_chunks(count: int) -> Iterator[tuple[str, Callable[[Path], None]]
 
 
 def _damaged_draws(count: int) -> list[str]:
-    """Damages to draws that `resume` or `status` passed over."""
+    """Damages to draws that `resume` or `status` did not refuse."""
     passed = []
     with tempfile.TemporaryDirectory(prefix="gadabout-draws-") as name:
         folder = Path(name)
@@ -175,11 +175,11 @@ def _damaged_draws(count: int) -> list[str]:
 
 
 FOREIGN = ("notes.txt", ".git/config", ".hidden", "posterior/notes.txt", "posterior/x/c/read.me", ".gadabout/why.md")
-"""files of others in the folder of a store"""
+"""files in the folder of a store that do not belong to it"""
 
 
 def _foreign_files() -> list[str]:
-    """Files of others that a run which went on has removed or changed; and itself, if its draws are others."""
+    """Files of others that a resumed run removed or changed; "draws" comes first if its draws differ."""
     with tempfile.TemporaryDirectory(prefix="gadabout-foreign-") as name:
         path = Path(name) / "run.zarr"
         killed(path)
@@ -192,7 +192,7 @@ def _foreign_files() -> list[str]:
 
 
 def _full_disk(count: int) -> list[str]:
-    """Runs on disks of some sizes, each of which fills up, and that lost something."""
+    """Failed runs on `count` disks of different sizes that fill up: no error is raised, or draws differ."""
     expected, wrong = start(), []
     opening = Path.open
     with tempfile.TemporaryDirectory(prefix="gadabout-full-") as name:

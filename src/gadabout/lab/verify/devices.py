@@ -1,4 +1,4 @@
-"""Chains over 1, 2 and 4 (host) devices: the same bits in equal blocks, else to rounding, and then in law."""
+"""Chains over 1, 2 and 4 host devices: the same bits in equal blocks, else equal up to rounding, and then in law."""
 
 import contextlib
 import io
@@ -27,7 +27,7 @@ from gadabout.target import Target
 DEVICES = 4
 CHAINS, BLOCK, WARMUP, DRAWS = 16, 4, 60, 80
 COMPARED = 50
-"""iterations in which chains that learn together are compared"""
+"""iterations over which chains that learn together are compared"""
 ROUNDING = 1e-10
 LAW: dict[str, Any] = {"num_chains": 64, "num_warmup": 500, "num_draws": 1_000}
 DEFAULT = "default"
@@ -39,9 +39,9 @@ def _sampler(name: str) -> Sampler | Plan:
 
 
 def _drawn(name: str, devices: int | None, *, moved: bool = False, **arguments: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Draws (chain, draw, n) of the skew target: those of warm-up, and those after it.
+    """Draws (chain, draw, n) of the skew target in warm-up, and after it.
 
-    From exact starts, or from the numbers next to them where they are `moved`.
+    Chains start from exact draws, or from the next larger floating-point numbers if `moved`.
     """
     arguments = {"num_chains": CHAINS, "num_warmup": WARMUP, "num_draws": DRAWS} | arguments
     start = SKEW.draws(jax.random.key(5), arguments["num_chains"])
@@ -57,7 +57,7 @@ def _drawn(name: str, devices: int | None, *, moved: bool = False, **arguments: 
 
 
 def _iteration_by_iteration(name: str) -> float:
-    """How far apart an iteration ends, of the first 50, each begun where one device has got to."""
+    """Largest difference between 1 and 4 devices after one iteration from the same state, over 50 iterations."""
     sampler, target, fields = exact_samplers(SKEW)[name], Target(SKEW.log_density), (loop.POSITION,)
     mesh = Mesh(np.array(jax.devices()[:DEVICES]), (loop.CHAINS,))
     keys, starts = jax.random.split(jax.random.key(1), CHAINS), SKEW.draws(jax.random.key(5), CHAINS)
@@ -75,7 +75,7 @@ def _apart(one: np.ndarray, other: np.ndarray) -> float:
 
 
 def measured(name: str) -> dict[str, Any]:
-    """What a sampler's chains do over devices, in a process that has four."""
+    """Compares a sampler's chains over 1, 2 and 4 devices, in a process that has four."""
     alone: dict[str, Any] = {"adapt": "per-chain", "chain_block": BLOCK}
     first, *others = (np.concatenate(_drawn(name, over, **alone), 1) for over in (None, 1, 2, DEVICES))
     same = all(np.array_equal(other, first) for other in others)
@@ -83,7 +83,7 @@ def measured(name: str) -> dict[str, Any]:
     equal = _apart(*(early(over, chain_block=BLOCK) for over in (None, DEVICES)))
     one = early(None)
     apart = {"equal": equal, "other": _apart(one, early(DEVICES))}
-    if apart["other"] > ROUNDING:  # is it the devices, or does rounding grow on one device too?
+    if apart["other"] > ROUNDING:  # checks whether rounding grows on one device too
         each = apart["other"] if name == DEFAULT else _iteration_by_iteration(name)
         apart |= {"grown": _apart(one, early(None, moved=True)), "each": each}
     x = SKEW.standardised(jnp.asarray(_drawn(name, DEVICES, **LAW)[1]))
@@ -93,7 +93,7 @@ def measured(name: str) -> dict[str, Any]:
 
 
 def _elsewhere(name: str) -> dict[str, Any]:
-    """The same from a process of its own: JAX makes host devices only before it is used."""
+    """The result of `measured` from a process of its own: host devices must be configured before JAX is used."""
     environment = os.environ | {"JAX_NUM_CPU_DEVICES": str(DEVICES), "JAX_ENABLE_X64": "1", "JAX_PLATFORMS": "cpu"}
     command = [sys.executable, "-m", __name__, name]
     done = subprocess.run(command, env=environment, capture_output=True, text=True)

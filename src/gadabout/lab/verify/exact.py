@@ -14,10 +14,10 @@ class Exact(NamedTuple):
     """A log density of x, shape (n,), with exact draws.
 
     Args:
-        name: what it is called.
+        name: name of the target.
         log_density: log π, up to a constant.
-        draws: of a key and a count, exact draws of shape (count, n).
-        mean: shape (n,).
+        draws: function of a key and a count that returns exact draws, shape (count, n).
+        mean: the means, shape (n,).
         sd: the standard deviations, shape (n,).
     """
 
@@ -28,7 +28,7 @@ class Exact(NamedTuple):
     sd: Float[np.ndarray, " n"]
 
     def standardised(self, x: Float[Array, "*draws n"]) -> Float[Array, "*draws n"]:
-        """Draws with mean 0 and variance 1."""
+        """Draws, shifted and scaled to mean 0 and variance 1."""
         return (x - self.mean) / self.sd
 
 

@@ -1,4 +1,4 @@
-"""What an item of evidence is, and how its parts are stored, so that a run that was stopped goes on."""
+"""Items of evidence, and storage of their parts, so that an interrupted run can resume."""
 
 import hashlib
 import re
@@ -15,9 +15,9 @@ from gadabout.files import PACKAGE, json_value
 from gadabout.lab.rows import Rows
 
 FALSE_ALARM = 1e-6
-"""the chance that all figures of an item that are random raise one alarm that is false"""
+"""probability that the random figures of an item, all together, raise a false alarm"""
 LEFT_ASIDE = ("cli", "lab", "plotting.py")
-"""parts of the package that no figure depends on, or only those of one item"""
+"""parts of the package on which no figure depends, or only figures of one item"""
 
 
 @dataclass(frozen=True)
@@ -25,11 +25,11 @@ class Figure:
     """One figure of an item.
 
     Args:
-        what: what it is.
-        value: a number, or words.
-        wanted: what it has to be, in words; empty where it is only reported.
-        passed: whether it is so; None where it is only reported.
-        by: by what it was found, where figures differ in that.
+        what: description of the figure.
+        value: a number, or text.
+        wanted: the requirement, in words; empty if the figure is only reported.
+        passed: whether the requirement is met; None if the figure is only reported.
+        by: the check that found it, or details, if figures differ in that.
     """
 
     what: str
@@ -41,14 +41,14 @@ class Figure:
 
 @dataclass(frozen=True)
 class Found:
-    """What an item found: its figures, and what they come to in one line."""
+    """Results of an item: its figures, and their summary in one line."""
 
     figures: list[Figure]
     told: str
 
     @property
     def passed(self) -> bool:
-        """Whether no figure is other than it has to be."""
+        """Whether no figure fails its requirement."""
         return all(figure.passed is not False for figure in self.figures)
 
 
@@ -56,11 +56,11 @@ class Parts:
     """The parts of items, stored as rows of one file.
 
     A row has the part's name, its settings and a hash of the sources that it depends on (see `sources`). A part with
-    other settings or other sources is made anew.
+    other settings or other sources is computed again.
 
     Args:
         folder: the folder of the file, `parts.jsonl`.
-        say: called with one line for every part that is made.
+        say: called with one line for every part that is computed.
 
     Raises:
         ValueError: as `Rows` does.
@@ -72,7 +72,7 @@ class Parts:
         """seconds that the requested parts took, stored ones included"""
 
     def part(self, name: str, settings: Mapping[str, Any], make: Callable[[], Any]) -> Any:
-        """Returns what `make` returned: numbers, words, lists and dictionaries. Calls it if the part is not stored."""
+        """Returns the result of `make`: numbers, text, lists and dictionaries. Calls it if the part is not stored."""
         known = {"name": name, "settings": settings, "code": sources(make.__module__)}
         row = self.rows.row(known, lambda: self._made(name, make))
         self.seconds += row["seconds"]
@@ -92,10 +92,10 @@ class Item:
     """A kind of evidence.
 
     Args:
-        name: how the command line knows it.
-        title: what the page calls it.
+        name: name on the command line.
+        title: heading on the page.
         catches: the class of mistakes that it would catch.
-        run: of whether it is the full version, and of `Parts`, to what was found.
+        run: function of (whether it is the full version, `Parts`) that returns `Found`.
     """
 
     name: str
@@ -106,7 +106,7 @@ class Item:
 
 @dataclass(frozen=True)
 class Result:
-    """What an item found, and the seconds that it took."""
+    """Results of an item, and the seconds that it took."""
 
     item: Item = field(repr=False)
     found: Found
@@ -119,27 +119,27 @@ class Result:
 
 
 def run(item: Item, full: bool, parts: Parts) -> Result:
-    """Returns an item's result; parts of it that are stored are not made again."""
+    """Runs an item and returns its result; stored parts are not computed again."""
     before = parts.seconds
     found = item.run(full, parts)
     return Result(item, found, parts.seconds - before)
 
 
 def bound(figures: int, runs: int | None = None) -> float:
-    """The bound of |z| that so many figures all keep but for a chance of `FALSE_ALARM`.
+    """The bound of |z| that the given number of figures all keep, except with probability `FALSE_ALARM`.
 
-    Of |t|, where their errors are worked out from so many `runs`.
+    With `runs`, the bound of |t| for standard errors estimated from that many runs.
     """
-    from scipy import stats  # takes a while to import
+    from scipy import stats  # slow to import
 
     law = stats.norm if runs is None else stats.t(runs - 1)
     return float(law.isf(FALSE_ALARM / (2 * figures)))
 
 
 def sources(module: str) -> str:
-    """A hash of the package, and of the modules of `gadabout.lab.verify` that `module`, if it is one, is made of.
+    """A hash of the package and, if `module` is in `gadabout.lab.verify`, of it and the modules that it imports there.
 
-    So a new item, or another page, makes nothing anew.
+    So a new item, or another page, invalidates no stored part.
     """
     paths = [path for path in PACKAGE.rglob("*.py") if path.relative_to(PACKAGE).parts[0] not in LEFT_ASIDE]
     paths += [
@@ -149,7 +149,7 @@ def sources(module: str) -> str:
 
 
 def _made_of(name: str) -> set[str]:
-    """A module of `gadabout.lab.verify` and those that it imports, by name; none where it is no such module."""
+    """Names of a module of `gadabout.lab.verify` and of those that it imports; none if there is no such module."""
     path = PACKAGE / "lab" / "verify" / f"{name}.py"
     if not path.exists():
         return set()
@@ -158,7 +158,7 @@ def _made_of(name: str) -> set[str]:
 
 
 def commit() -> str:
-    """The commit that the sources are of, with a + where they differ from it; empty where that is not known."""
+    """The commit of the sources, with a + if they differ from it; empty if it is unknown."""
     git = ["git", "-C", str(PACKAGE)]
     try:
         head = subprocess.run([*git, "rev-parse", "--short=12", "HEAD"], capture_output=True, text=True, check=True)

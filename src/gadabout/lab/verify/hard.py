@@ -1,4 +1,4 @@
-"""Runs with default arguments: on hard targets none may be wrong without a word, on easy ones no word may be false."""
+"""Runs with default arguments: none on hard targets is wrong without a finding; on easy ones no finding is false."""
 
 import warnings
 from collections import Counter
@@ -16,19 +16,19 @@ from gadabout.target import LogDensityError
 
 RIGHT, FLAGGED, REFUSED, FAILED, WRONG = "right", "flagged", "refused", "failed", "wrong without a word"
 MOST_ERRORS = 4.0
-"""Monte Carlo standard errors from the truth up to which an expectation is right; by chance beyond once in 16,000"""
+"""largest error of a right expectation, in Monte Carlo standard errors; exceeded by chance once in 16,000 cases"""
 MOST_FALSE = 0.01
-"""the share of good runs that may be flagged"""
+"""largest accepted share of good runs that are flagged"""
 SEEDS = (1, 2, 3)
 QUICK = ("two far modes", "spike and slab", "−log π", "NaN in gradients")
 """the hard targets of the quick version"""
 
 
 def judged(target: Hard, seed: int) -> dict[str, Any]:
-    """The outcome of a run, the kinds of its findings, and how far expectations are off, in standard errors."""
+    """The outcome of a run, the kinds of its findings, and the largest error of an expectation in standard errors."""
     precision = jax.enable_x64(not target.single)
     with warnings.catch_warnings(), precision:
-        warnings.simplefilter("ignore")  # what they say is counted
+        warnings.simplefilter("ignore")  # findings are counted
         try:
             tree = sample(target.log_density, target.start, seed=seed, progress=False)
         except LogDensityError as error:
@@ -45,7 +45,7 @@ def judged(target: Hard, seed: int) -> dict[str, Any]:
 
 
 def errors(target: Hard, draws: np.ndarray) -> float:
-    """The largest error of an expectation, in its Monte Carlo standard errors, of draws (chain, draw, n)."""
+    """The largest error of an expectation over draws (chain, draw, n), in its Monte Carlo standard errors."""
     from arviz_stats.base.array import array_stats
 
     assert target.truth is not None
@@ -57,7 +57,7 @@ def errors(target: Hard, draws: np.ndarray) -> float:
 
 
 def run(full: bool, store: Parts) -> Found:
-    """All hard targets with three seeds and 60 runs of easy ones, or four targets and ten runs with one."""
+    """Full: all hard targets with three seeds, 60 easy runs. Quick: four hard targets with one seed, ten easy runs."""
     seeds = SEEDS if full else SEEDS[:1]
     bad = {name: each for name, each in hard().items() if full or name in QUICK}
     good = {name: each for i, (name, each) in enumerate(easy().items()) if full or i % 3 == 0}

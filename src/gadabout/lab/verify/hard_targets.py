@@ -1,4 +1,4 @@
-"""Targets on which samplers go wrong, and easy ones, each with its truth: expectations by formula or by quadrature."""
+"""Targets on which samplers fail, and easy ones, each with its truth: expectations by formula or by quadrature."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -14,7 +14,7 @@ Features = Callable[[np.ndarray], np.ndarray]
 
 
 class Truth(NamedTuple):
-    """Expectations of features: of draws (..., n), features (..., k), whose expectations are `values` (k,)."""
+    """True expectations: `features` maps draws (..., n) to features (..., k), whose expectations are `values` (k,)."""
 
     features: Features
     values: np.ndarray
@@ -26,7 +26,7 @@ class Hard(NamedTuple):
     Args:
         log_density: log π, up to a constant.
         start: a position, or a function of a key.
-        truth: expectations; None where the posterior is improper, so that no draws are right.
+        truth: expectations; None if the posterior is improper, so that no draws are right.
         single: whether it is sampled in single precision.
     """
 
@@ -37,19 +37,19 @@ class Hard(NamedTuple):
 
 
 def moments(mean: Any, variance: Any) -> Truth:
-    """Means (n,) and variances (n,)."""
+    """The truth given by means (n,) and variances (n,)."""
     mean, variance = np.asarray(mean, float), np.asarray(variance, float)
     return Truth(lambda x: np.concatenate([x, (x - mean) ** 2], -1), np.concatenate([mean, variance]))
 
 
 def probabilities(n: int, cdf: Callable[[np.ndarray], np.ndarray], points: Any) -> Truth:
-    """P(x ≤ t) for points t, alike for all n coordinates."""
+    """The truth given by P(x ≤ t) for points t, equal for all n coordinates."""
     points = np.asarray(points, float)
     return Truth(lambda x: np.concatenate([x <= t for t in points], -1).astype(float), np.repeat(cdf(points), n))
 
 
 def beside(line: Callable[[Array], Array], low: float, high: float, n: int = 3, start: float = 0.0) -> Hard:
-    """A law on a line, by its log density of arrays, beside n − 1 standard normal coordinates."""
+    """A coordinate with the log density `line`, a function of arrays, and n − 1 standard normal coordinates."""
     edges = np.linspace(low, high, 400_001)
     x = (edges[1:] + edges[:-1]) / 2
     log = np.nan_to_num(np.asarray(line(jnp.asarray(x)), float), nan=-np.inf)
@@ -61,7 +61,7 @@ def beside(line: Callable[[Array], Array], low: float, high: float, n: int = 3, 
 
 
 def on_plane(log_density: Callable[[Array], Array], half: float, start: Any = (0.0, 0.0)) -> Hard:
-    """A law of two coordinates within (−half, half)²."""
+    """A law of two coordinates, with moments by quadrature over (−half, half)²."""
     edges = np.linspace(-half, half, 1_501)
     x = np.stack(np.meshgrid(*[(edges[1:] + edges[:-1]) / 2] * 2), -1).reshape(-1, 2)
     log = np.asarray(jax.vmap(log_density)(jnp.asarray(x)), float)
@@ -72,7 +72,7 @@ def on_plane(log_density: Callable[[Array], Array], half: float, start: Any = (0
 
 
 def mixture(masses: Any, centres: Any, sds: Any) -> Hard:
-    """Round Gaussians: masses (K,), centres (K, n), standard deviations (K,)."""
+    """A mixture of round Gaussians: masses (K,), centres (K, n), standard deviations (K,)."""
     masses, centres, sds = (np.asarray(each, float) for each in (masses, centres, sds))
     n = centres.shape[1]
 
@@ -85,7 +85,7 @@ def mixture(masses: Any, centres: Any, sds: Any) -> Hard:
 
 
 def shell(n: int, radius: float, width: float) -> Hard:
-    """|x| ~ N(radius, width²), but for the volume."""
+    """The density proportional to that of N(radius, width²) at |x|."""
     r = np.linspace(radius - 10 * width, radius + 10 * width, 100_001)
     square = np.average(r**2, weights=r ** (n - 1) * stats.norm.pdf(r, radius, width))
     log_density = lambda x: -0.5 * ((jnp.sqrt(jnp.sum(x**2)) - radius) / width) ** 2
@@ -93,7 +93,7 @@ def shell(n: int, radius: float, width: float) -> Hard:
 
 
 def independent(line: Callable[[Array], Array], n: int, truth: Truth, start: float = 0.0) -> Hard:
-    """n coordinates, each of one law."""
+    """n independent coordinates with the log density `line`."""
     return Hard(lambda x: jnp.sum(line(x)), np.full(n, start), truth)
 
 
@@ -103,7 +103,7 @@ def normal(x: Float[Array, " n"]) -> Array:
 
 
 def with_gradient(gradient: Callable[[Array], Array], n: int = 3) -> Hard:
-    """N(0, I), whose gradient is another function than the derivative."""
+    """N(0, I) with `gradient` in place of its true gradient."""
 
     @jax.custom_jvp
     def log_density(x):
@@ -114,12 +114,12 @@ def with_gradient(gradient: Callable[[Array], Array], n: int = 3) -> Hard:
 
 
 def improper(log_density: Callable[[Array], Array], n: int = 3, start: float = 0.0) -> Hard:
-    """No density of a posterior."""
+    """A target that is no proper density, and has no truth."""
     return Hard(log_density, np.full(n, start), None)
 
 
 def funnel(spread: float, children: int) -> Hard:
-    """q ~ N(0, spread²) and children N(0, eᵠ): mean and variance of q, and how often the first child is within 1."""
+    """q ~ N(0, spread²) and children N(0, eᵠ): mean and variance of q, P(|first child| < 1)."""
     q = np.linspace(-8 * spread, 8 * spread, 100_001)
     within = np.average(special.erf(np.exp(-q / 2) / np.sqrt(2)), weights=stats.norm.pdf(q, 0, spread))
     features = lambda x: np.stack([x[..., 0], x[..., 0] ** 2, np.abs(x[..., 1]) < 1], -1)
@@ -218,7 +218,7 @@ def hard() -> dict[str, Hard]:
 
 
 def _improper() -> dict[str, Hard]:
-    """Densities without an integral."""
+    """Targets whose integral is infinite, by name."""
     return {
         "flat along x₁": improper(lambda x: normal(x[:1]) + normal(x[2:])),
         "flat along x₀ + x₁": improper(lambda x: -0.5 * (x[0] - x[1]) ** 2 - 0.5 * x[2] ** 2),
@@ -231,7 +231,7 @@ def _improper() -> dict[str, Hard]:
 
 
 def _rough() -> dict[str, Hard]:
-    """Densities that are rough, not differentiable, wrong in their gradients, or end at a border."""
+    """Densities that are rough, not differentiable, bounded, or have wrong gradients, by name."""
     std = moments(np.zeros(3), np.ones(3))
     return {
         "fine noise": Hard(lambda x: normal(x) + 0.3 * jnp.sin(1e5 * jnp.sum(x)), np.zeros(3), std),
@@ -261,7 +261,7 @@ def _rough() -> dict[str, Hard]:
 
 
 def scaled(target: Hard, scale: float) -> Hard:
-    """The law of scale · x, by moments."""
+    """The law of scale · x, with its moments as truth."""
     assert target.truth is not None
     n = len(target.start)
     mean, variance = scale * target.truth.values[:n], scale**2 * target.truth.values[n:]
@@ -270,7 +270,7 @@ def scaled(target: Hard, scale: float) -> Hard:
 
 
 def easy() -> dict[str, Hard]:
-    """Targets on which nothing may be said, by name; all with moments."""
+    """Targets on which no finding may be raised, by name; all have moments as truth."""
     gumbel, logistic = np.euler_gamma, np.pi**2 / 3
     each = {
         "normal": Hard(normal, np.zeros(3), moments(np.zeros(3), np.ones(3))),

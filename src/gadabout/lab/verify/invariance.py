@@ -1,8 +1,8 @@
-"""One step after another leaves the law of the target where it is, with θ at its start and after real warm-ups.
+"""Transitions leave the law of the target invariant, with θ at its start and after real warm-ups.
 
-Chains start from exact draws and make some transitions with θ standing still. If the law stands still, the change of
-each moment along a chain has mean zero, and z = mean / (sd / √chains) is normal. Moments are those of the standardised
-coordinates, of first and second order, and log π. The default's moves are tried with what a warm-up learned.
+Chains start from exact draws and make some transitions with fixed θ. If the law is invariant, the change of each moment
+along a chain has mean zero, and z = mean / (sd / √chains) is normal. The moments are those of the standardised
+coordinates, of first and second order, and log π. The default's moves are tested with the θ that a warm-up learned.
 """
 
 import warnings
@@ -31,18 +31,18 @@ from gadabout.schedule import Plan
 from gadabout.target import Target
 
 POWER = 0.95
-"""the chance with which the smallest detectable error is found"""
+"""probability of detecting the smallest detectable error"""
 SEED = 20_191
 TOGETHER = 500
-"""chains that are moved at a time: they fit into a core's own memory, and few wait for the deepest tree among them"""
+"""chains advanced at a time: they fit into a core's cache, and few wait for the deepest tree among them"""
 MOVED = 2_000
-"""the same of a move of the default, whose calls of NumPy take as long for few as for some"""
+"""chains that a move of the default advances at a time: its NumPy calls take as long for few chains as for some"""
 START, WARM = "at its start", "warmed up"
 MOVES = {f"default, {move}": move for move in ("nuts", "split-hmc", "independence")}
 
 
 class Drift(NamedTuple):
-    """How far moments moved: z of each, and the standard errors of means and variances, in units of sd and variance."""
+    """Drift of moments: z of each, largest standard errors of means (in sd) and of variances (relative), acceptance."""
 
     z: Float[np.ndarray, " moments"]
     mean_error: float
@@ -56,7 +56,7 @@ class Drift(NamedTuple):
 
 
 def drift(kernel: AbstractKernel, exact: Exact, chains: int, iterations: int, seed: int = SEED) -> Drift:
-    """How far the moments of so many chains move in so many transitions from exact draws."""
+    """The drift of the moments of `chains` chains in `iterations` transitions from exact draws."""
     start_key, step_key = jax.random.split(jax.random.key(seed))
     start = exact.draws(start_key, chains)
     end, acceptance = _moved(kernel, Target(exact.log_density), start, jax.random.split(step_key, iterations))
@@ -64,7 +64,7 @@ def drift(kernel: AbstractKernel, exact: Exact, chains: int, iterations: int, se
 
 
 def drift_of_move(handover: Handover, exact: Exact, chains: int, iterations: int, seed: int = SEED) -> Drift:
-    """The same of the move of the default that was chosen, with what was learned."""
+    """The drift by the move of the default in `handover`, with the parameters learned there."""
     start, rng = exact.draws(jax.random.key(seed), chains), np.random.Generator(np.random.Philox(seed))
     density = density_of(Target(exact.log_density), len(exact.mean), chains=MOVED, block=31 * MOVED)
     move, ends, rates = made_move(density, handover), [], []
@@ -86,7 +86,7 @@ def _drift(exact: Exact, start: Array, end: Array, acceptance: float) -> Drift:
 
 @eqx.filter_jit
 def _moved(kernel: AbstractKernel, target: Target, start: Array, keys: Key[Array, " iterations"]):
-    """Where chains stand after one transition for each key, and how many moves were accepted."""
+    """Positions of chains after one transition for each key, and the mean acceptance rate."""
 
     def moved(x, keys):
         def step(state, key):
@@ -107,7 +107,7 @@ def _moments(exact: Exact, x: Float[Array, "chains n"]) -> Float[Array, "chains 
 
 
 def warmed_up(sampler: Sampler, exact: Exact, num_warmup: int | None) -> AbstractKernel:
-    """The kernel that a real warm-up ends with, from starts around the mean."""
+    """The kernel at the end of a real warm-up from starts around the mean."""
     tree = _after_warmup(sampler, exact, None if num_warmup is None else min(num_warmup, sampler.num_warmup))
     theta = {str(name): jnp.asarray(leaf.values) for name, leaf in tree["learned"].data_vars.items()}
     ends = jnp.asarray(tree["posterior"].to_dataset()["x"].values[:, -1])
@@ -115,7 +115,7 @@ def warmed_up(sampler: Sampler, exact: Exact, num_warmup: int | None) -> Abstrac
 
 
 def warmed_up_move(name: str, exact: Exact, num_warmup: int | None = None) -> Handover:
-    """What the draws of the default begin with, by a move."""
+    """The handover from a warm-up of the default to its draws, with the move called `name`."""
     tree = _after_warmup(default(move=cast(Any, name)), exact, num_warmup)
     chosen = list(Move).index(Move(tree.attrs["choice"]["move"]))
     theta = {str(name): np.asarray(leaf.values) for name, leaf in tree["learned"].data_vars.items()}
@@ -123,7 +123,7 @@ def warmed_up_move(name: str, exact: Exact, num_warmup: int | None = None) -> Ha
 
 
 def _after_warmup(sampler: Sampler | Plan, exact: Exact, num_warmup: int | None) -> Any:
-    """A run with one draw after its warm-up."""
+    """The result of a run with one draw after its warm-up."""
     chains, n = 16, len(exact.mean)
     start = jnp.asarray(exact.mean + 0.5 * exact.sd * np.random.default_rng(7).standard_normal((chains, n)))
     with warnings.catch_warnings():
@@ -151,12 +151,12 @@ def run(full: bool, store: Parts) -> Found:
 
 
 def _measured(name: str, exact: Exact, chains: int, iterations: int, num_warmup: int) -> list[dict[str, Any]]:
-    """The drift of one sampler's kernel on a target, with θ at its start and after a warm-up; of a move, after it."""
+    """The drift of one sampler's kernel on a target, with θ at its start and after a warm-up; of a move, only after."""
     drifts = {}
     if name in MOVES:
         drifts[WARM] = drift_of_move(warmed_up_move(MOVES[name], exact, num_warmup), exact, chains, iterations)
     else:
-        sampler, few = exact_samplers(exact)[name], name.startswith("nuts")  # whose trees are deep at its start
+        sampler, few = exact_samplers(exact)[name], name.startswith("nuts")  # its trees are deep at the start
         start = sampler.kernel(len(exact.mean))
         drifts[START] = drift(start, exact, chains // 10 if few else chains, iterations)
         drifts[WARM] = drift(warmed_up(sampler, exact, num_warmup), exact, chains, iterations)

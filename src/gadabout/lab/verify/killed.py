@@ -1,4 +1,4 @@
-"""Processes that are killed, or stopped by Ctrl-C, at random moments: their runs go on to the same bits."""
+"""Processes that are killed, or stopped by Ctrl-C, at random moments: their runs resume to the same bits."""
 
 import itertools
 import signal
@@ -13,11 +13,11 @@ from gadabout.lab.verify.frame import Figure, Found, Item, Parts
 from gadabout.lab.verify.stored import LENGTHS, SEED, command, draws, lasting, programs, stopped
 
 BATCH = 10
-"""moments of one part"""
+"""random moments per part"""
 
 
 def _moments(sampler: str, kind: str, batch: int, count: int) -> dict[str, Any]:
-    """How many of `count` processes, each ended by a signal at a random moment, lost nothing."""
+    """Counts over `count` processes that get a signal at a random moment: those that lost nothing, and when it came."""
     random = np.random.default_rng([SEED, batch, kind == "kill"])
     found = {"right": 0, "in_time": 0, "in_warmup": 0, "wrong": []}
     with programs() as environment, tempfile.TemporaryDirectory(prefix="gadabout-killed-") as folder:
@@ -35,7 +35,7 @@ def _moments(sampler: str, kind: str, batch: int, count: int) -> dict[str, Any]:
                 done = subprocess.run(command("resume", path, "--quiet"), env=environment, capture_output=True)
                 right &= done.returncode == 0 and np.array_equal(draws(path), expected)
             else:
-                over = seen.shape == expected.shape  # and Python, on its way out, leaves signals to the system
+                over = seen.shape == expected.shape  # at its exit, Python leaves signals to the system
                 right &= status in ((0, 130, -signum) if over else (0, 130))
             found["right"] += bool(right)
             found["in_time"] += in_time

@@ -9,7 +9,7 @@ from gadabout.lab.verify.frame import Figure, Found, Item, Parts
 from gadabout.lab.verify.stored import programs
 
 FLAT = 1.25
-"""times the memory of the shortest run; diagnostics look at 100,000 draws of a chain at the most"""
+"""largest ratio of a peak to that of 100,000 draws; diagnostics read at most 100,000 draws of a chain"""
 CODE = """
 import resource, sys, warnings
 warnings.simplefilter("ignore")
@@ -35,7 +35,7 @@ print(peak * 1024, *told[0])
 
 
 def _peak(draws: int) -> list[int]:
-    """Bytes: the peak of a process that stores so many draws; disk and memory that it was predicted to need; disk."""
+    """Bytes of a process that stores `draws` draws: peak memory, predicted disk, predicted memory, and disk."""
     with programs() as environment, tempfile.TemporaryDirectory(prefix="gadabout-memory-") as folder:
         path = Path(folder) / "run.zarr"
         done = subprocess.run(

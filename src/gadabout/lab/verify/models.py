@@ -13,11 +13,11 @@ class Generative(NamedTuple):
     """A joint distribution of a flat θ, shape (n,), and data y, an array.
 
     Args:
-        name: what it is called.
-        n: coordinates of θ.
-        prior: an exact draw of θ from a key.
-        data: an exact draw of y from a key and θ.
-        log_likelihood: log p(y | θ) of (θ, y), up to a constant.
+        name: name of the model.
+        n: number of coordinates of θ.
+        prior: function of a key that returns an exact draw of θ.
+        data: function of a key and θ that returns an exact draw of y.
+        log_likelihood: log p(y | θ), a function of (θ, y), up to a constant.
         log_prior: log p(θ), up to a constant.
     """
 
@@ -78,4 +78,4 @@ NORMAL = Generative("normal", 2, _standard(2), _normal_data, _normal_likelihood,
 LOGISTIC = Generative("logistic", 3, _standard(3), _logistic_data, _logistic_likelihood, _log_standard)
 """logistic regression of 30 rows"""
 SCHOOLS = Generative("schools", 10, _standard(10), _schools_data, _schools_likelihood, _log_standard)
-"""eight groups with a common mean and a common scale, not centred"""
+"""eight groups with a common mean and a common scale, noncentred"""

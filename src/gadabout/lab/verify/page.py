@@ -15,7 +15,7 @@ PACKAGES = ("gadabout", "jax", "equinox", "numpy", "arviz-stats")
 
 
 def circumstances(full: bool) -> dict[str, Any]:
-    """When, with what and on which kind of machine the figures were made."""
+    """Version (full or quick), date, commit, machine and package versions of the figures."""
     return {
         "full": full,
         "date": datetime.now(UTC).date().isoformat(),

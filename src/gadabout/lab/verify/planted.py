@@ -1,4 +1,4 @@
-"""Planted bugs, each with the check that must fail with it and pass without."""
+"""Planted bugs, each with the check that must fail with it and pass without it."""
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
@@ -46,7 +46,7 @@ LAW = "a step leaves the law where it is"
 
 
 class Bug(NamedTuple):
-    """A bug: how it is planted, what must notice it, and what that is called."""
+    """A bug: the context that plants it, the check that must fail with it, and a description of the check."""
 
     plant: Callable[[], AbstractContextManager]
     check: Callable[[], bool]

@@ -1,4 +1,4 @@
-"""Bugs, each planted for the length of a block."""
+"""Contexts, each of which plants a bug for the length of a block."""
 
 import contextlib
 from collections.abc import Iterator
@@ -25,7 +25,7 @@ from gadabout.target import Point, Target
 
 @contextlib.contextmanager
 def patched(owner: Any, name: str, value: Any) -> Iterator[None]:
-    """An attribute with another value; programs compiled with one are not used with the other."""
+    """Gives an attribute another value; programs compiled with one value are not used with the other."""
     forget()
     try:
         with mock.patch.object(owner, name, value):
@@ -35,7 +35,7 @@ def patched(owner: Any, name: str, value: Any) -> Iterator[None]:
 
 
 def no_correction(proposal):
-    """A proposal whose moves claim to be symmetric."""
+    """A proposal without its correction of the acceptance ratio, as if it were symmetric."""
     move = proposal.move
     return patched(proposal, "move", lambda self, *arguments: (move(self, *arguments)[0], 0.0))
 
@@ -47,7 +47,7 @@ def warm():
 
 
 def stale_gradient():
-    """The gradient of what was proposed, whether or not it was accepted."""
+    """The gradient at the proposed point, whether or not it was accepted."""
     step = Metropolis.step
 
     def stale(self, key, state, target):
@@ -103,7 +103,7 @@ def one_key_for_all():
 
 
 def mixed_up_chains():
-    """Chains that are one place further after a run went on."""
+    """Chains that are shifted by one place after a run resumes."""
     progress = Checkpoint.progress
 
     def mixed(self, like):
@@ -117,7 +117,7 @@ def mixed_up_chains():
 
 
 def stale_block():
-    """A block that sees the other coordinates at the mean."""
+    """A block that is conditional on the mean of the other coordinates, not on their values."""
     conditional = Target.conditional
     return patched(
         Target, "conditional", lambda self, x, indices: conditional(self, jnp.asarray(GAUSSIAN.mean), indices)
@@ -125,18 +125,18 @@ def stale_block():
 
 
 def wrong_half_turn():
-    """Half-turns that leave all normals a little too near the middle."""
+    """Half-turns whose normals are multiplied by 0.8."""
     half_turn = ScaleMixture.half_turn
     return patched(ScaleMixture, "half_turn", staticmethod(lambda normal: 0.8 * half_turn(normal)))
 
 
 def no_odds_of_halvings():
-    """Strides of halved steps that are not weighed by the odds of the way back."""
+    """Strides of halved steps without the odds of the reverse stride in their weight."""
     return patched(halving, "log_odds", lambda forth, back: np.zeros_like(forth))
 
 
 def even_weights_of_a_tree():
-    """Weights of the states of a tree that are too even."""
+    """Weights of the states of a tree that are too even: their logarithms are multiplied by 0.7."""
     return patched(Nuts, "_log_weight", lambda self, change: 0.7 * change)
 
 
@@ -152,6 +152,6 @@ def no_last_kick():
 
 
 def generator_begun_anew():
-    """A generator that begins anew where a run goes on."""
+    """A generator that restarts when a run resumes."""
     nested = Checkpoint.nested
     return patched(Checkpoint, "nested", lambda self: nested(self) | {"rng": np.random.Philox(0).state})

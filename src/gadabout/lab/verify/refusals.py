@@ -18,9 +18,9 @@ from gadabout.files import PACKAGE
 from gadabout.lab.verify.frame import Figure, Found, Item, Parts
 
 SHORTEST, LONGEST = 20, 600
-"""characters of a message"""
+"""`SHORTEST`, `LONGEST`: accepted lengths of a message in characters."""
 FEWEST = 60
-"""malformed calls that the issue asks for"""
+"""required number of malformed calls"""
 
 VALUES = {
     "nan": math.nan,
@@ -31,10 +31,10 @@ VALUES = {
     "b'x'": b"x",
     "{'value': 0.5}": {"value": 0.5},
 }
-"""what no setting of a recipe may be, as a message shows it"""
+"""values that no setting of a recipe may have, by their form in a message"""
 
 ARRAYS = ("inverse_mass_matrix", "means")
-"""settings of which a message shows the shape"""
+"""settings for which a message shows the shape"""
 
 
 def _normal(x):
@@ -79,11 +79,11 @@ DENSITIES: dict[str, tuple[Callable, str]] = {
     "two arguments": (lambda x, data: 0.0, "data"),
     "an error": (lambda x: x["a"], "init"),
 }
-"""log densities, and what the message has to say of them"""
+"""invalid log densities by description, and the text that the message must contain"""
 
 
 def cases() -> Iterator[tuple[str, Callable[[], Any], list[str]]]:
-    """Every malformed call: what it is, the call, and the words that its message must have."""
+    """Yields every malformed call: its description, the call, and the words that its message must contain."""
     for name, recipe in {**RECIPES, "default": default}.items():
         for setting in inspect.signature(recipe).parameters:
             for shown, value in VALUES.items():
@@ -97,9 +97,9 @@ def cases() -> Iterator[tuple[str, Callable[[], Any], list[str]]]:
 
 
 def refused(call: Callable[[], Any], words: list[str]) -> str:
-    """Why a call is not refused as it should be; empty where it is.
+    """The reason why a call is not refused correctly; empty if it is.
 
-    The library itself must raise a TypeError or a ValueError, in one line of some words.
+    The library itself must raise a TypeError or a ValueError, with a message of one line that contains `words`.
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -120,14 +120,14 @@ def refused(call: Callable[[], Any], words: list[str]) -> str:
 
 
 def tried() -> dict[str, Any]:
-    """How many malformed calls there are, and what is wrong with those that are not refused as they should be."""
+    """The number of malformed calls, and the reasons for those that are not refused correctly."""
     every = list(cases())
     wrong = {what: why for what, call, words in every if (why := refused(call, words))}
     return {"calls": len(every), "wrong": wrong}
 
 
 def run(full: bool, store: Parts) -> Found:
-    """All of them, in both versions."""
+    """All malformed calls, in both versions."""
     found = store.part("refusals", {}, tried)
     count, wrong = found["calls"], found["wrong"]
     figures = [

@@ -1,4 +1,4 @@
-"""Many runs of the default on a target whose means and variances are known, as users make them."""
+"""Many runs of the default, as users call it, on targets with known means and variances."""
 
 import warnings
 from typing import Any
@@ -13,17 +13,17 @@ from gadabout.lab.verify.sampling import sample
 
 CHAINS, DRAWS = 16, 1_000
 AT_ONCE = 250
-"""runs of one part"""
+"""runs per part"""
 NORMAL = 1.959964
 """half the width of a 95 % interval, in standard errors"""
 GOOD = 2_000
-"""the bulk ESS of every coordinate of a good run"""
+"""smallest bulk ESS of a coordinate of a good run"""
 FIRST = (1, 30, DRAWS)
-"""so many draws from the beginning of each chain, whose error is noted"""
+"""numbers of first draws of each chain for which errors are recorded"""
 
 
 def many(full: bool, store: Parts) -> dict[str, list[dict[str, Any]]]:
-    """What was counted in the runs of each target, part by part."""
+    """The results of `counted` for each target, part by part."""
     targets, count = (EXACT, 1_000) if full else ((SKEW,), 30)
     found = {}
     for exact in targets:
@@ -36,12 +36,12 @@ def many(full: bool, store: Parts) -> dict[str, list[dict[str, Any]]]:
 
 
 def counted(exact: Exact, first: int, count: int, chains: int, draws: int) -> dict[str, Any]:
-    """Over some runs: how often intervals of means and of second moments hold the truth, and what runs are told.
+    """Counts over runs: how often intervals of means and of second moments cover the truth, and findings.
 
-    `mean` and `square` have an entry for each coordinate, `good` is the number of runs with an ESS of `GOOD`, and
-    `flagged` how many of those had a finding of each kind. `errors` has shape (len(FIRST), 2, 2, n): over the runs, the
-    sum and the sum of squares of the error of the mean, and of the second moment, of a run's first draws, in units of
-    the sd and of the variance.
+    `mean` and `square` have an entry for each coordinate. `good` is the number of runs with a bulk ESS of `GOOD` or
+    more, and `flagged` the number of those with a finding of each kind. `errors` has shape (len(FIRST), 2, 2, n): sum,
+    and sum of squares, over runs of the error of the mean, in sd, and of the second moment, in variances, of a run's
+    first draws.
     """
     n = len(exact.mean)
     errors = np.zeros((len(FIRST), 2, 2, n))
@@ -68,9 +68,9 @@ def counted(exact: Exact, first: int, count: int, chains: int, draws: int) -> di
 
 
 def standard_error(values: np.ndarray) -> np.ndarray:
-    """What arviz says of the mean of draws, shape (chain, draw, n): an array of shape (n,)."""
+    """The Monte Carlo standard error, by ArviZ, of the mean of draws (chain, draw, n); has shape (n,)."""
     import xarray as xr
-    from arviz_stats.sampling_diagnostics import mcse  # takes a while to import
+    from arviz_stats.sampling_diagnostics import mcse  # slow to import
 
     draws = xr.Dataset({"x": (("chain", "draw", "i"), values)})
     return mcse(draws, method="mean")["x"].values

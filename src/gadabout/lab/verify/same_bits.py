@@ -1,4 +1,4 @@
-"""The same seed makes the same draws, bit by bit: in chunks of any length, interrupted or not, watched or not."""
+"""The same seed makes the same draws, bit by bit: in chunks of any length, resumed or not, with progress or not."""
 
 import contextlib
 import io
@@ -33,13 +33,13 @@ QUICK = ("gad-mala", "default")
 
 @contextlib.contextmanager
 def in_chunks(longest: int) -> Iterator[None]:
-    """Runs make chunks of at most so many iterations, whatever the clock says."""
+    """Limits the chunks of runs to `longest` iterations, independent of the clock."""
     with mock.patch.object(ChunkLength, "SECONDS", 1e9), mock.patch.object(ChunkLength, "LONGEST", longest):
         yield
 
 
 class _Keeping(MemorySink):
-    """Keeps the checkpoint that is taken after so many pieces of work."""
+    """A sink that keeps the checkpoint which follows `after` others."""
 
     durable = True
 
@@ -66,7 +66,7 @@ def _engine(sampler: Sampler | Plan, sink: MemorySink) -> Engine:
 
 
 def goes_on(sampler: Sampler | Plan) -> bool:
-    """Whether a run goes on from its checkpoints, in warm-up and among the draws, to the bits it would have had."""
+    """Whether a run resumes from checkpoints in warm-up and among the draws to the bits of an uninterrupted run."""
     same = []
     with in_chunks(10):
         for pieces in (4, 10):

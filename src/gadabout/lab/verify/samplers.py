@@ -15,11 +15,11 @@ from gadabout.proposals import AbstractReparametrised, StudentT
 from gadabout.sampler import Sampler
 
 TAILS = (0.0, 1.0, 0.05, 0.1)
-"""of independence proposals: shift, width, left and right, the same for every coordinate"""
+"""tails of independence proposals: shift, width, left and right, the same for every coordinate"""
 WEIGHTS = (0.05, 0.3, 0.3, 0.2, 0.1, 0.05)
-"""of their scales"""
+"""weights of the scales of independence proposals"""
 STEP_SIZE, OF_NUTS, ON_FUNNEL = 0.6, 0.5, 1.1
-"""of split HMC in radians; of NUTS, and where many of its strides have halved steps"""
+"""step sizes of split HMC in radians, of NUTS, and of NUTS on the funnel, where many strides have halved steps"""
 
 
 class TailedWalk(AbstractReparametrised):
@@ -44,7 +44,7 @@ class TailedWalk(AbstractReparametrised):
 
 
 def exact_samplers(exact: Exact) -> dict[str, Sampler]:
-    """The samplers by name, whose settings suit the target's widths where they have no default."""
+    """The samplers by name; settings without a default suit the target's widths."""
     n, sd, mean = len(exact.mean), jnp.asarray(exact.sd), jnp.asarray(exact.mean)
     step, half = float(exact.sd.min()), n // 2
     walk, mala = algorithms.rwm(step_size=step), algorithms.mala(step_size=step)
@@ -70,7 +70,7 @@ def exact_samplers(exact: Exact) -> dict[str, Sampler]:
 
 
 def frozen(move: Move, exact: Exact) -> Handover:
-    """A move of the default with a θ that suits the target, as its draws begin with: tails longer than a normal's."""
+    """The handover to draws by a move of the default, with a θ that suits the target: tails heavier than a normal's."""
     n, of_nuts = len(exact.mean), ON_FUNNEL if exact is FUNNEL else OF_NUTS
     return Handover(
         np.zeros((1, n)),

@@ -1,4 +1,4 @@
-"""The default's draws have the target's law from the first on, though its warm-up ends by what its draws look like."""
+"""The default's draws have the target's law from the first on, although the length of warm-up depends on draws."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -12,7 +12,7 @@ MOMENTS = (("mean", "sd"), ("second moment", "variances"))
 
 
 def run(full: bool, store: Parts) -> Found:
-    """Over 1,000 runs on every target in the full version, over some on one target in the quick one."""
+    """Bias over 1,000 runs on every target in the full version, over 30 on one target in the quick one."""
     found = {target: (sum(part["runs"] for part in parts), *bias(parts)) for target, parts in many(full, store).items()}
     asked = sum(each.size for _, each, _ in found.values())
     figures, largest, shows = [], 0.0, np.zeros(len(FIRST))

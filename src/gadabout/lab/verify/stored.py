@@ -19,28 +19,28 @@ SEED = 20191208
 
 @contextmanager
 def programs() -> Iterator[dict[str, str]]:
-    """The environment of processes that share what they compile."""
+    """Yields the environment of processes that share their compiled programs."""
     with tempfile.TemporaryDirectory(prefix="gadabout-programs-", ignore_cleanup_errors=True) as folder:
         cache = {"JAX_COMPILATION_CACHE_DIR": folder, "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0"}
         yield {**os.environ, **cache}
 
 
 def command(*arguments: object) -> list[str]:
-    """A command of the library."""
+    """The arguments of a command of the library."""
     return [sys.executable, "-m", "gadabout.cli", *map(str, arguments)]
 
 
 def sampling(sampler: str, path: Path) -> list[str]:
-    """The command of the run."""
+    """The command of a run that stores its draws at `path`."""
     warmup, draws = LENGTHS[sampler]
     lengths = "--chains", 2, "--warmup", warmup, "--draws", draws
     return command("sample", "correlated-2d", "--sampler", sampler, *lengths, "--seed", SEED, "--out", path, "--quiet")
 
 
 def draws(path: Path) -> np.ndarray:
-    """The draws that a reader sees, shape (chain, draw, n); none before the first is shown.
+    """The draws in a store, shape (chain, draw, n); empty before the first is stored.
 
-    Of a run that was stopped before its first iteration there is no store.
+    A run that was stopped before its first iteration has no store.
     """
     import xarray as xr
 
@@ -53,9 +53,9 @@ def draws(path: Path) -> np.ndarray:
 def stopped(
     sampler: str, path: Path, environment: dict[str, str], after: float, signum: signal.Signals
 ) -> tuple[bool, int]:
-    """Starts the run and sends it a signal so many seconds after its store can be resumed.
+    """Starts the run and sends it a signal `after` seconds after its store can be resumed.
 
-    Returns whether the signal came before its end, and the status with which it ended.
+    Returns whether the signal came before the end of the run, and the exit status.
     """
     process = begun(sampler, path, environment)
     try:
@@ -66,7 +66,7 @@ def stopped(
 
 
 def begun(sampler: str, path: Path, environment: dict[str, str]) -> subprocess.Popen:
-    """The run's process, whose store can be resumed from now on, or which has ended."""
+    """Starts the run and returns its process once its store can be resumed, or once it has ended."""
     process = subprocess.Popen(
         sampling(sampler, path), env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     )
@@ -76,7 +76,7 @@ def begun(sampler: str, path: Path, environment: dict[str, str]) -> subprocess.P
 
 
 def lasting(sampler: str, path: Path, environment: dict[str, str]) -> float:
-    """The seconds that the run takes from the moment from which on its store can be resumed."""
+    """The seconds from the moment when the run's store can be resumed to its end; raises RuntimeError if it fails."""
     process = begun(sampler, path, environment)
     began = time.perf_counter()
     if process.wait():

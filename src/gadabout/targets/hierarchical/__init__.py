@@ -1,7 +1,7 @@
 """The hierarchical set: multilevel posteriors as users write them, most of them centred, on simulated data.
 
-A seeded generator stands in each builder. Chains start uniform on (−2, 2) in every unconstrained coordinate. No default
-is tuned on this set.
+Each builder simulates its data by a seeded generator. Chains start uniform on (−2, 2) in every unconstrained
+coordinate. No default is tuned on this set.
 """
 
 from collections.abc import Callable

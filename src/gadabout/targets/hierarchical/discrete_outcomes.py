@@ -1,4 +1,4 @@
-"""Counts, zeros and ones, and ordered categories with group effects, and item response."""
+"""Group effects on counts, binary outcomes and ordered categories, and item response."""
 
 import jax.numpy as jnp
 import numpy as np
@@ -61,7 +61,7 @@ def _ordinal_groups(p, data):
     prior = normal(p["b"]) + half_normal(p["log_tau"], 1.0) + normal(p["c_1"], -1.0, 2.0) + normal(p["log_gaps"])
     prior += normal(p["a"], 0.0, jnp.exp(p["log_tau"]))
     eta = p["a"][:, None] + p["b"] * data["x"]
-    below = log_sigmoid(_cuts(p, data)["c"] - eta[..., None])  # log P(y ≤ j), of j = 1, 2, 3
+    below = log_sigmoid(_cuts(p, data)["c"] - eta[..., None])  # log P(y ≤ j), for j = 1, 2, 3
     above = log_sigmoid(eta[..., None] - _cuts(p, data)["c"])
     # σ(u) − σ(v) = σ(u) σ(−v) (1 − exp(v − u))
     between = below[..., 1:] + above[..., :-1] + jnp.log(-jnp.expm1(-jnp.exp(p["log_gaps"])))

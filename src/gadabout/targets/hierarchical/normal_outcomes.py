@@ -71,7 +71,7 @@ def _varying_slopes(p, data):
 def crossed_effects() -> Model:
     """Crossed effects, centred: 20 subjects by 15 items, a third of them missing, n = 39.
 
-    y_si ~ N(μ + s_s + t_i, σ) where it was observed, s ~ N(0, σ_s), t ~ N(0, σ_t), μ ~ N(0, 5), scales half-N(2).
+    y_si ~ N(μ + s_s + t_i, σ) if observed, s ~ N(0, σ_s), t ~ N(0, σ_t), μ ~ N(0, 5), scales half-N(2).
     """
     rng = np.random.default_rng(104)
     effects = rng.normal(0, 0.7, 20)[:, None] + rng.normal(0, 0.3, 15)

@@ -12,13 +12,13 @@ from gadabout.targets.wild.build import build
 from gadabout.targets.wild.densities import beta, half_normal, inverse_gamma, normal, poisson_log
 
 SIDE = 7
-"""areas along each side of the lattice of `bym2`"""
+"""Number of areas along each side of the lattice of `bym2`."""
 NUGGET = 1e-4
-"""what the kernel of `gp_latent` has on its diagonal beside 1, for float32"""
+"""Number added to the unit diagonal of the kernel of `gp_latent`, for float32."""
 BASIS, LENGTH = 20, 6.0
-"""basis functions of `gp_hilbert` on (−LENGTH, LENGTH)"""
+"""`BASIS`: number of basis functions of `gp_hilbert`. `LENGTH`: half-width of their interval (−LENGTH, LENGTH)."""
 DEGREES = 5.0
-"""of freedom of the returns of `volatility_student`"""
+"""Degrees of freedom of the returns of `volatility_student`."""
 
 
 def bym2() -> Model:
@@ -29,7 +29,7 @@ def bym2() -> Model:
     about 1 (Riebler et al. 2016; Morris et al. 2019).
     """
     rng = np.random.default_rng(112)
-    covariance = np.linalg.inv(_lattice() + 1 / SIDE**2)  # of φ beside its sum
+    covariance = np.linalg.inv(_lattice() + 1 / SIDE**2)  # of φ, with a term for its sum
     scale = np.exp(np.mean(np.log(np.diag(covariance) - 1 / SIDE**2)))
     phi = np.linalg.cholesky(covariance) @ rng.normal(size=SIDE**2) / np.sqrt(scale)
     phi -= phi.mean()
@@ -41,7 +41,7 @@ def bym2() -> Model:
 
 
 def _lattice() -> np.ndarray:
-    """The precision of φ without its sum: neighbours along rows and columns."""
+    """The precision of φ without the term of its sum: neighbours along rows and columns."""
     line = np.diag(np.full(SIDE, 2.0)) - np.eye(SIDE, k=1) - np.eye(SIDE, k=-1)
     line[0, 0] = line[-1, -1] = 1.0
     return np.kron(line, np.eye(SIDE)) + np.kron(np.eye(SIDE), line)
@@ -62,7 +62,7 @@ def _mixing(p, data):
 
 
 def local_level() -> Model:
-    """Local level, centred: a random walk of small steps in noise, 80 times, n = 82.
+    """Local level, centred: a random walk of small steps in noise, 80 time points, n = 82.
 
     y_t ~ N(x_t, σ), x_t ~ N(x_{t−1}, σ_x), x₁ ~ N(0, 5), σ ~ half-N(2), σ_x ~ half-N(1).
     """
@@ -80,7 +80,7 @@ def _local_level(p, data):
 
 
 def volatility_student() -> Model:
-    """Stochastic volatility with Student t returns and a mean return, centred, 120 times, n = 124.
+    """Stochastic volatility with Student t returns and a mean return, centred, 120 time points, n = 124.
 
     y_t ~ t₅(m, exp(h_t/2)), h_t ~ N(μ + φ (h_{t−1} − μ), σ), h₁ ~ N(μ, σ/√(1 − φ²)), m ~ N(0, 1), μ ~ N(0, 2), φ ~
     Beta(20, 1.5), σ ~ half-N(0.5).
@@ -109,7 +109,7 @@ def _persistence(p, data):
 
 
 def gp_latent() -> Model:
-    """Gaussian process regression with its 40 latent values as such: strong correlations, n = 44.
+    """Gaussian process regression with its 40 latent values sampled directly: strong correlations, n = 44.
 
     y_i ~ N(f_i, σ), f ~ N(m, α² (K + 1e-4 I)) with the Matérn-3/2 kernel K of length ρ, m ~ N(0, 2), ρ ~
     Inv-Gamma(3, 3), α ~ half-N(1), σ ~ half-N(1).

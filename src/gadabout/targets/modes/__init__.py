@@ -1,7 +1,7 @@
-"""The set of modes: posteriors of two to some twenty modes, whose masses have to come out right.
+"""The set of modes: posteriors of two to about twenty modes, whose masses a sampler must estimate correctly.
 
-Chains start uniform on (−2, 2) in every coordinate, but those of `two-islands-20` and `period`, which would then not
-reach all modes, have a start of their own. No default is tuned on this set.
+Chains start uniform on (−2, 2) in every coordinate. `two-islands-20` and `period` have a start of their own, because
+their chains would otherwise not reach all modes. No default is tuned on this set.
 """
 
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Mixtures of Gaussians far apart, each with its exact draws: two islands, and a ring of eight."""
+"""Mixtures of distant Gaussians, each with its exact draws: two islands, and a ring of eight."""
 
 from functools import partial
 from typing import NamedTuple
@@ -22,7 +22,7 @@ class Islands(NamedTuple):
     roots: np.ndarray
 
     def model(self) -> Model:
-        """Their mixture, of one variable x (n,)."""
+        """The model of their mixture, with one variable x (n,)."""
         log_heights = np.log(self.masses) - np.linalg.slogdet(self.roots)[1]
         data = {"log_heights": log_heights, "centres": self.centres, "whiten": np.linalg.inv(self.roots)}
         return build(_mixture, {"x": (self.centres.shape[1],)}, data)
@@ -43,7 +43,7 @@ def _mixture(p, data):
 
 
 def two_islands_2() -> Model:
-    """Two correlated Gaussians in 2 dimensions, masses 1 : 3 and widths 1 : 2, 30 of the lesser widths apart.
+    """Two correlated Gaussians in 2 dimensions, masses 1 : 3 and widths 1 : 2, 30 of the smaller widths apart.
 
     x ~ ¼ N(−1.5 u, C₁) + ¾ N(1.5 u, C₂), u a slanted unit vector, standard deviations 0.1 in C₁ and 0.2 in C₂,
     correlations seeded.
@@ -52,7 +52,7 @@ def two_islands_2() -> Model:
 
 
 def two_islands_5() -> Model:
-    """Two correlated Gaussians in 5 dimensions, masses 1 : 3 and widths 1 : 2, 30 of the lesser widths apart.
+    """Two correlated Gaussians in 5 dimensions, masses 1 : 3 and widths 1 : 2, 30 of the smaller widths apart.
 
     As `two_islands_2`.
     """
@@ -60,9 +60,9 @@ def two_islands_5() -> Model:
 
 
 def two_islands_20() -> Model:
-    """Two correlated Gaussians in 20 dimensions, masses 1 : 3 and widths 1 : 2, 30 of the lesser widths apart.
+    """Two correlated Gaussians in 20 dimensions, masses 1 : 3 and widths 1 : 2, 30 of the smaller widths apart.
 
-    As `two_islands_2`. Chains start at N(0, 4 u uᵀ + 0.04 I): from (−2, 2)^20 the wider one is uphill from everywhere.
+    As `two_islands_2`. Chains start at N(0, 4 u uᵀ + 0.04 I): from any point of (−2, 2)^20 the wider one is uphill.
     """
     model = two_islands(20).model()
     model.start = partial(_along, jnp.asarray(_slanted(20)))
@@ -92,10 +92,10 @@ def two_islands(n: int) -> Islands:
 
 
 def ring_of_eight() -> Model:
-    """Eight Gaussians of masses 1 to 8 on a tilted ring in 3 dimensions, with a wide one beside it: n = 4.
+    """Eight Gaussians of masses 1 to 8 on a tilted ring in 3 dimensions, with a wide fourth coordinate: n = 4.
 
     x ~ Σ_k m_k N(c_k, diag(0.1, 0.1, 0.1, 0.5)²), c_k = (1.5 cos t, 1.5 sin t, 0.7 cos t, 0.4 cos 2t) with t = 2πk/8,
-    neighbours some 12 widths apart.
+    neighbours about 12 widths apart.
     """
     return ring().model()
 

@@ -1,4 +1,4 @@
-"""A period from two seasons far apart: islands of unlike mass, and exact draws from a grid."""
+"""A period from two distant seasons: islands of unequal mass, and exact draws from a grid."""
 
 import jax
 import jax.numpy as jnp
@@ -10,14 +10,14 @@ from gadabout.targets.wild.build import build
 from gadabout.targets.wild.densities import normal
 
 LOG_PERIOD, SPREAD = float(np.log(8.0)), 0.15
-"""the prior of the log period"""
+"""`LOG_PERIOD`, `SPREAD`: mean and standard deviation of the prior of the log period."""
 NOISE = 0.7
 POINTS, CHUNK = 200_001, 20_000
-"""of the grid, six prior standard deviations to each side; log periods that are worked on together"""
+"""`POINTS`: grid points, over six prior standard deviations to each side. `CHUNK`: log periods computed at once."""
 
 
 def period() -> Model:
-    """Period of a sinusoid from two short seasons far apart: some fifteen islands along one coordinate, n = 5.
+    """Period of a sinusoid from two distant short seasons: about fifteen islands along one coordinate, n = 5.
 
     y_i ~ N(a sin w_i + b cos w_i + o_{season i}, 0.7), w = 2π t/P, log P ~ N(log 8, 0.15), a, b, o₁, o₂ ~ N(0, 1.5).
     Chains start at draws of the prior.
@@ -50,8 +50,9 @@ def _from_prior(key: Key[Array, ""]) -> dict[str, Float[Array, "..."]]:
 
 
 def period_draws(rng: np.random.Generator, size: int) -> dict[str, np.ndarray]:
-    """Exact draws of `period`: the log period from a grid, with the density linear between its points, and the rest
-    normal given it.
+    """Exact draws of `period`.
+
+    The log period is drawn from a density that is linear between grid points; the others are normal given it.
     """
     data = {name: np.asarray(values, float) for name, values in period().data.items()}
     log_period = _by_grid(rng, size, data)
@@ -68,7 +69,7 @@ def _by_grid(rng: np.random.Generator, size: int, data: dict[str, np.ndarray]) -
     masses = (density[1:] + density[:-1]) / 2
     cell = rng.choice(POINTS - 1, size, p=masses / masses.sum())
     low, high, u = density[cell], density[cell + 1], rng.random(size)
-    within = u * (low + high) / (low + np.sqrt(low**2 + u * (high**2 - low**2)))  # the linear density's inverse
+    within = u * (low + high) / (low + np.sqrt(low**2 + u * (high**2 - low**2)))  # inverse CDF of a linear density
     return grid[cell] + within * (grid[1] - grid[0])
 
 
@@ -81,8 +82,9 @@ def period_density(data: dict[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]
 
 
 def _given(log_period: np.ndarray, data: dict[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Of the amplitudes and offsets given log periods (m,): mean (m, 4), root (m, 4, 4) of the covariance, and the log
-    likelihood with them integrated out, up to a constant.
+    """Mean (m, 4) and covariance root (m, 4, 4) of amplitudes and offsets given log periods (m,), and log likelihood.
+
+    In the log likelihood, amplitudes and offsets are integrated out. It omits a constant.
     """
     w = 2 * np.pi * data["t"] * np.exp(-log_period[:, None])
     inputs = np.concatenate(

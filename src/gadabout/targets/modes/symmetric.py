@@ -1,4 +1,4 @@
-"""Posteriors that are symmetric: labels of a mixture, and signs of factors, that the data do not tell."""
+"""Symmetric posteriors: the data do not identify the labels of a mixture, or the signs of factors."""
 
 import jax
 import jax.numpy as jnp
@@ -32,14 +32,14 @@ def _weights(p, data):
 
 
 def exchange_labels(rng: np.random.Generator, x: np.ndarray) -> np.ndarray:
-    """Draws (..., 7) of `mixture_labels` with the labels of each exchanged at random."""
+    """Draws (..., 7) of `mixture_labels` with the labels of each draw permuted at random."""
     order = np.argsort(rng.random((*x.shape[:-1], 3)), -1)
     mu, v = (np.take_along_axis(part, order, -1) for part in (x[..., :3], x[..., 3:6]))
     return np.concatenate([mu, v, x[..., 6:]], -1)
 
 
 def sign_flips() -> Model:
-    """Two factors of three indicators each, whose signs the data do not tell: four modes of equal mass, n = 7.
+    """Two factors of three indicators each, whose signs are not identified: four modes of equal mass, n = 7.
 
     y_ifj ~ N(λ_fj z_if, σ), z ~ N(0, 1) integrated out, λ ~ N(0, 2), σ ~ half-N(1), on 50 rows.
     """
@@ -52,7 +52,7 @@ def sign_flips() -> Model:
 
 
 def _sign_flips(p, data):
-    """Of each factor the covariance is σ² I + λ λᵀ: its determinant is σ⁴ (σ² + λᵀ λ)."""
+    """Log density. The indicators of a factor have covariance σ² I + λ λᵀ, with determinant σ⁴ (σ² + λᵀ λ)."""
     variance, size = jnp.exp(2 * p["log_sigma"]), jnp.sum(p["loadings"] ** 2, -1)
     along = jnp.einsum("fj,fjk,fk->f", p["loadings"], data["products"], p["loadings"]) / (variance + size)
     squares = (jnp.trace(data["products"], axis1=-2, axis2=-1) - along) / variance
@@ -66,6 +66,6 @@ def _sigma(p, data):
 
 
 def flip_signs(rng: np.random.Generator, x: np.ndarray) -> np.ndarray:
-    """Draws (..., 7) of `sign_flips` with the sign of each factor flipped at random."""
+    """Draws (..., 7) of `sign_flips` with the sign of each factor of each draw flipped at random."""
     signs = np.repeat(rng.choice([-1.0, 1.0], (*x.shape[:-1], 2)), 3, -1)
     return np.concatenate([signs * x[..., :6], x[..., 6:]], -1)

@@ -1,7 +1,7 @@
 """The wild set: everyday posteriors and awkward shapes that no default is tuned on, by name.
 
-Written before any default was tuned on them. Where the data are simulated, a seeded generator stands in the builder.
-Chains start where those of a user who knows nothing do: uniform on (−2, 2), whatever the unit.
+Builders simulate data by a seeded generator, unless the data are real. Chains start without prior knowledge: uniform on
+(−2, 2), whatever the unit.
 """
 
 import json
@@ -15,7 +15,7 @@ from gadabout.targets.wild import geometry, hierarchical, processes, regressions
 __all__ = ["BUILDERS", "TRUTH", "available", "load", "truth"]
 
 TRUTH = Path(__file__).with_name("truth")
-"""The folder of what is known of each target; `gadabout bench truth` makes it."""
+"""The folder of the truth files; `gadabout bench truth` makes them."""
 
 BUILDERS: dict[str, Callable[[], Model]] = {
     builder.__name__.replace("_", "-"): builder
@@ -61,11 +61,11 @@ def load(name: str) -> Model:
 
 
 def truth(name: str) -> dict[str, Any]:
-    """What is known of the target called `name`: by variable `mean`, `variance`, `quantiles` and their errors.
+    """True values of the target called `name`: by variable `mean`, `variance`, `quantiles` and their errors.
 
-    `quantiles`, of shape (*shape, 5), are those at 5, 25, 50, 75 and 95 %, left out beyond 200 coordinates; `judge`
-    says whether a run is to be judged by its moments or, where tails are heavy, by its quantiles.
+    `quantiles`, of shape (*shape, 5), are those at 5, 25, 50, 75 and 95 %; they are left out beyond 200 coordinates.
+    `judge` is the criterion for a run: its moments or, for heavy tails, its quantiles.
 
-    Raises FileNotFoundError where its truth has not been made.
+    Raises FileNotFoundError if the target has no truth file.
     """
     return json.loads((TRUTH / f"{name}.json").read_text())

@@ -1,4 +1,4 @@
-"""How an everyday posterior becomes a model, with the start of a user who knows nothing."""
+"""Makes the model of an everyday posterior, with a start that uses no prior knowledge."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -19,14 +19,14 @@ def build(
     outputs: Callable[..., Any] | None = None,
     observed: str | None = None,
 ) -> Model:
-    """The model of a log density of (position, data), which is a function of its module and never a closure.
+    """The model of a log density of (position, data), which must be a module-level function, not a closure.
 
     Args:
         log_density: log π of (position, data), up to a constant.
-        shapes: of the unconstrained variables, by name.
-        data: arrays by name; in JAX's default float type once they are the model's.
-        outputs: of (position, data), the values on the scale of the statistical model, by name.
-        observed: the name of the data that are observed.
+        shapes: shapes of the unconstrained variables, by name.
+        data: arrays by name; the model holds them in JAX's default float type.
+        outputs: function of (position, data): values on the scale of the statistical model, by name.
+        observed: name of the observed data.
     """
     return Model(
         log_density,

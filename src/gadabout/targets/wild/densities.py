@@ -1,4 +1,4 @@
-r"""Log densities up to a constant, summed, of what the everyday posteriors are made of.
+r"""Log densities, summed and up to a constant, from which the everyday posteriors are built.
 
 A parameter that is positive is sampled as its logarithm, a probability as its logit; functions that take `log_…` or
 `logit_…` include the Jacobian of that change of variables: $\log p(s) + \log s$ for s = exp(log_s), and

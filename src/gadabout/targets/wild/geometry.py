@@ -11,7 +11,7 @@ Draws = dict[str, np.ndarray]
 
 
 def funnel() -> Model:
-    """Neal's funnel, n = 10: scales of x from e^−4 to e^4, as v says.
+    """Neal's funnel, n = 10: scales of x from e^−4 to e^4, set by v.
 
     v ~ N(0, 3), nine x ~ N(0, exp(v/2)) (Neal 2003, section 8).
     """
@@ -48,7 +48,7 @@ def banana_draws(rng: np.random.Generator, size: int) -> Draws:
 
 
 def rotated_gaussian() -> Model:
-    """Gaussian in 100 dimensions of condition 1e6, rotated at random: variances from 1e-6 to 1 in even ratios.
+    """Gaussian in 100 dimensions, rotated at random, condition number 1e6: variances 1e-6 to 1, evenly spaced in log.
 
     x = Q s z, z ~ N(0, I), Q orthogonal (uniform, Stewart 1980), mean zero.
     """
@@ -71,7 +71,7 @@ def rotated_gaussian_draws(rng: np.random.Generator, size: int) -> Draws:
 
 
 def two_modes() -> Model:
-    """Two Gaussians of equal mass and scales 1 and 2 in 10 dimensions, 19 apart: no local move crosses.
+    """Two Gaussians of equal mass and scales 1 and 2 in 10 dimensions, 19 apart: local moves do not cross.
 
     x ~ ½ N(−3, I) + ½ N(3, 4 I).
     """

@@ -20,7 +20,7 @@ SCHOOLS = {"y": np.array([28.0, 8, -3, 7, -1, 1, 18, 12]), "sd": np.array([15.0,
 
 
 def eight_schools_centred() -> Model:
-    """Eight schools, θ ~ N(μ, τ) sampled as such: a funnel in τ.
+    """Eight schools, θ ~ N(μ, τ) sampled directly: a funnel in τ.
 
     y ~ N(θ, sd), μ ~ N(0, 5), τ ~ half-Cauchy(5) (Rubin 1981; posteriordb eight_schools-eight_schools_centered).
     """
@@ -109,7 +109,7 @@ def _item_scales(p, data):
 
 
 def horseshoe() -> Model:
-    """Regularised horseshoe regression: 100 rows, 50 inputs, five of them at work; n = 104, funnels and several modes.
+    """Regularised horseshoe regression: 100 rows, 50 inputs, five of them active; n = 104, funnels and several modes.
 
     y ~ N(b₀ + X b, σ), b_j = z_j τ λ̃_j, λ̃² = c² λ²/(c² + τ² λ²), z ~ N(0, 1), λ ~ half-Cauchy(1), τ = τ₀ σ t with
     t ~ half-Cauchy(1) and τ₀ = 5/45/√100, c² = 4 c₂ with c₂ ~ Inv-Gamma(2, 2), b₀ ~ N(0, 10), log σ ~ N(0, 2) (Piironen
@@ -137,7 +137,7 @@ def _coefficients(p, data):
 
 
 def mixture() -> Model:
-    """Two normal components that overlap, in order: a curved posterior, with a lesser mode where one is empty.
+    """Two overlapping, ordered normal components: a curved posterior, with a minor mode where one is empty.
 
     y ~ q N(μ₁, σ₁) + (1 − q) N(μ₂, σ₂), μ₁ < μ₂ both N(0, 2), σ half-N(2), q ~ Beta(5, 5) (posteriordb
     low_dim_gauss_mix-low_dim_gauss_mix; Betancourt 2017), on 500 simulated rows.

@@ -10,7 +10,7 @@ from gadabout.targets.wild.build import build
 from gadabout.targets.wild.densities import gamma, half_normal, inverse_gamma, normal, poisson_log
 
 STEPS = 20
-"""Runge-Kutta steps a year: near the posterior the solution is good to six digits"""
+"""Runge-Kutta steps a year. Near the posterior the solution is accurate to six digits."""
 
 # Pelts in thousands, hares and lynxes, 1900 to 1920 (Hewitt 1921, as in Howard 2009 and Stan's case study).
 HARES = "30 47.2 70.2 77.4 36.3 20.6 18.1 21.4 22 25.4 27.1 40.3 57 76.6 52.3 19.5 11.2 7.6 14.6 16.2 24.7"
@@ -18,7 +18,7 @@ LYNXES = "4 6.1 9.8 35.2 59.4 41.7 19 13 8.3 9.1 7.4 8 12.3 19.5 45.7 51.1 29.7 
 
 
 def lotka_volterra() -> Model:
-    """Lotka-Volterra equations of hares and lynxes: spurious modes hundreds below, stiff at some starts.
+    """Lotka-Volterra equations of hares and lynxes: spurious modes hundreds lower in log density, stiff at some starts.
 
     u′ = (α − β v) u, v′ = (−γ + δ u) v, pelts ~ LogN(log(u, v), σ), α, γ ~ N(1, 0.5), β, δ ~ N(0.05, 0.05), all
     positive, u₀, v₀ ~ LogN(log 10, 1), σ ~ LogN(−1, 1) (posteriordb hudson_lynx_hare-lotka_volterra; Carpenter 2018),
@@ -95,8 +95,8 @@ def gp_poisson() -> Model:
     """Gaussian process with Poisson counts at 11 points, n = 13: a funnel in its amplitude and length scale.
 
     count ~ Poisson(exp f), f = root(α, ρ) white, white ~ N(0, 1), kernel α² exp(−(s − s′)²/(2ρ²)), ρ ~ Gamma(25, 4),
-    α ~ half-N(2) (posteriordb gp_pois_regr-gp_pois_regr), simulated. The diagonal is raised by 1e-5 of itself, for
-    float32.
+    α ~ half-N(2) (posteriordb gp_pois_regr-gp_pois_regr), simulated. The diagonal is multiplied by 1 + 1e-5,
+    for float32.
     """
     rng = np.random.default_rng(23)
     s = np.linspace(-10, 10, 11)
@@ -117,7 +117,7 @@ def _function(p, data):
 
 
 def log_gaussian_cox() -> Model:
-    """Log-Gaussian Cox process on a grid of 32 by 32, n = 1,024: correlated neighbours, skewed where no point fell.
+    """Log-Gaussian Cox process on a grid of 32 by 32, n = 1,024: correlated neighbours, skewed in cells without points.
 
     count_i ~ Poisson(exp(x_i)/1024), x ~ N(μ, K), K_ij = 1.91 exp(−33 d_ij) for distances d in sides of the square,
     μ = log 126 − 1.91/2 (Møller, Syversveen & Waagepetersen 1998; Girolami & Calderhead 2011, section 9), simulated.

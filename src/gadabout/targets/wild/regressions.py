@@ -1,4 +1,4 @@
-"""Regressions in raw units: what a user who has not standardised anything hands to a sampler."""
+"""Regressions in raw units, as a user passes them to a sampler without standardising anything."""
 
 import jax.numpy as jnp
 import numpy as np
@@ -23,7 +23,7 @@ def linear_raw() -> Model:
 
 
 def _linear(p, data):
-    prior = p["log_sigma"]  # flat in σ: the Jacobian
+    prior = p["log_sigma"]  # the Jacobian; the prior is flat in σ
     return prior + normal(data["earn"], data["inputs"] @ p["b"], jnp.exp(p["log_sigma"]))
 
 
@@ -46,7 +46,7 @@ def logistic_raw() -> Model:
     """Logistic regression on year, income in dollars and distance in metres: scales 1e-6 to 10.
 
     switch ~ Bernoulli(σ(b · (1, year, income, distance))), flat priors (posteriordb wells_data-wells_dist, with more
-    inputs), on 1,000 simulated rows. From most starts all logits are in the thousands.
+    inputs), on 1,000 simulated rows. At most of the starts all logits are in the thousands.
     """
     rng = np.random.default_rng(2)
     year, income = rng.integers(1960, 2021, 1_000), rng.lognormal(np.log(40_000), 0.7, 1_000).round(-2)
@@ -109,7 +109,7 @@ def student_t_raw() -> Model:
     """Robust regression of latencies in microseconds on bytes: scales 1e-5 to 1, degrees of freedom unknown.
 
     latency ~ t(ν, b₀ + b₁ bytes, σ), flat priors on b and log σ, ν ~ Gamma(2, 0.1) (Juárez & Steel 2010; the prior of
-    the Stan wiki), on 500 simulated requests. From far away the density falls like a power: it is not log-concave.
+    the Stan wiki), on 500 simulated requests. The density falls like a power far away: it is not log-concave.
     """
     rng = np.random.default_rng(5)
     size = rng.lognormal(np.log(20_000), 1.2, 500).round()

@@ -11,7 +11,7 @@ from gadabout.targets.wild.densities import beta, cauchy, half_cauchy, normal
 
 
 def ark() -> Model:
-    """Autoregression of order 5, 200 times: mild.
+    """Autoregression of order 5, 200 time points: mild.
 
     y_t ~ N(a + Σ_k b_k y_{t−k}, σ), a, b ~ N(0, 10), σ ~ half-Cauchy(2.5) (posteriordb arK-arK), simulated.
     """
@@ -34,7 +34,7 @@ def _sigma(p, data):
 
 
 def arma11() -> Model:
-    """ARMA(1, 1), 200 times: where |θ| > 1 the residuals explode, and the log density falls to −1e120.
+    """ARMA(1, 1), 200 time points: where |θ| > 1 the residuals explode, and the log density falls to −1e120.
 
     e_t = y_t − μ − φ y_{t−1} − θ e_{t−1} ~ N(0, σ), with y₀ = μ and e₀ = 0, μ ~ N(0, 10), φ, θ ~ N(0, 2), σ ~
     half-Cauchy(2.5) (posteriordb arma-arma11; Stan user's guide, moving average models), simulated.
@@ -62,7 +62,7 @@ def _arma11(p, data):
 
 
 def garch11() -> Model:
-    """GARCH(1, 1), 200 times: a ridge of α₀ against β₁.
+    """GARCH(1, 1), 200 time points: a ridge of α₀ against β₁.
 
     y_t ~ N(μ, σ_t), σ²_t = α₀ + α₁ (y_{t−1} − μ)² + β₁ σ²_{t−1}, σ₁ = 0.5, flat priors on μ, α₀ > 0, 0 < α₁ < 1 and
     0 < β₁ < 1 − α₁ (posteriordb garch-garch11; Stan user's guide, volatility models), simulated.
@@ -97,9 +97,9 @@ def _coefficients(p, data):
 
 
 def hidden_markov() -> Model:
-    """Hidden Markov chain of two states, normal outcomes at 200 times, the states summed out by the forward algorithm.
+    """Hidden Markov chain of two states, 200 normal outcomes, the states summed out by the forward algorithm.
 
-    y_t ~ N(μ_{z_t}, σ), z stays in state k with probability stay_k ~ U(0, 1), z₁ is either, μ₁ < μ₂ both N(0, 10), σ ~
+    y_t ~ N(μ_{z_t}, σ), z stays in state k with probability stay_k ~ U(0, 1), z₁ is uniform, μ₁ < μ₂ both N(0, 10), σ ~
     half-Cauchy(2.5) (posteriordb hmm_example-hmm_example; Stan user's guide, hidden Markov models), simulated.
     """
     rng = np.random.default_rng(14)
@@ -131,7 +131,7 @@ def _states(p, data):
 
 
 def stochastic_volatility() -> Model:
-    """Stochastic volatility, 600 times, n = 603: log variances strongly correlated in time, a funnel in their scale.
+    """Stochastic volatility, 600 time points, n = 603: log variances strongly correlated in time, a funnel in scale.
 
     y_t ~ N(0, exp(h_t/2)), h_t ~ N(μ + φ (h_{t−1} − μ), σ), h₁ ~ N(μ, σ/√(1 − φ²)), μ ~ Cauchy(10), φ ~ U(−1, 1), σ ~
     half-Cauchy(5) (Kim, Shephard & Chib 1998; Stan user's guide, stochastic volatility models), simulated.

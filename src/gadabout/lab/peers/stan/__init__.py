@@ -1,9 +1,9 @@
-"""Stan's own NUTS: programs of log densities in the same coordinates, and what compiles and runs them.
+"""Stan's own NUTS: programs of log densities in the same coordinates, and functions that compile and run them.
 
-Each program has the name of the function that it stands for, up to a constant. Data come by the names that the model
-has them under; `rows` and `n` are their sizes. The wheel of `httpstan`, which PyStan is made of, brings Stan's headers
-and its translator; a C++ compiler makes one executable of them for each program, in a minute, kept in the user's cache.
-`run.cpp` takes the place of PyStan's own services: the draws of all chains stay in memory until the clock has stopped.
+Each program has the name of the log density that it computes, up to a constant. Data have the names that the model
+gives them; `rows` and `n` are their sizes. The wheel of `httpstan`, on which PyStan is built, contains Stan's headers
+and translator. A C++ compiler makes one executable for each program, in a minute, which stays in the user's cache.
+`run.cpp` replaces PyStan's own services: the draws of all chains stay in memory until the clock has stopped.
 """
 
 import hashlib
@@ -35,11 +35,11 @@ FLAGS = [
     "-D_REENTRANT",
     "-D_GLIBCXX_USE_CXX11_ABI=0",
 ]
-"""as httpstan compiles, the last one as its libraries are built"""
+"""compiler flags of httpstan; the last one matches the build of its libraries"""
 
 
 def program(model: AbstractModel) -> str:
-    """The program of a model's log density; raises ValueError where there is none."""
+    """The Stan program of a model's log density; raises ValueError if there is none."""
     name = model.target.function.__name__.lstrip("_")
     known = sorted(each.name.removesuffix(".stan") for each in HERE.iterdir() if each.name.endswith(".stan"))
     if name not in known:
@@ -51,7 +51,7 @@ def program(model: AbstractModel) -> str:
 
 
 def data_of(model: AbstractModel) -> dict[str, Any]:
-    """The data of a model as its program wants them; the longest array gives the sizes."""
+    """The data of a model in the form of its program; the longest array gives `rows` and `n`."""
     target = model.target
     data = target.data
     if not isinstance(data, dict):
@@ -62,9 +62,9 @@ def data_of(model: AbstractModel) -> dict[str, Any]:
 
 
 def compiled(code: str) -> Path:
-    """The executable of a program, compiled if it is not there yet; Linux only, as its libraries are named.
+    """The executable of a program, compiled if it does not exist yet. Linux only, by the names of its libraries.
 
-    Raises RuntimeError with what the translator or the compiler said, where one of them fails.
+    Raises RuntimeError with the message of the translator or the compiler if one of them fails.
     """
     spec = find_spec("httpstan")
     assert spec is not None
@@ -89,7 +89,7 @@ def compiled(code: str) -> Path:
 def run(
     executable: Path, data: dict[str, Any], starts: Sequence[dict[str, Any]], draws: int, seed: int
 ) -> tuple[Float[np.ndarray, "chains draws n"], float]:
-    """Draws of one chain from each of some starts, parameters in the order that these have, and the seconds."""
+    """Draws of one chain from each of `starts`, with parameters in their order there, and the seconds."""
     with TemporaryDirectory() as folder:
         paths = [Path(folder) / name for name in ("data", "starts", "out")]
         paths[0].write_text(json.dumps(data))
@@ -105,7 +105,7 @@ def run(
 
 
 def _said(command: Sequence[Any], **settings: Any) -> str:
-    """What a command prints; raises RuntimeError with its complaint where it fails, or is not there."""
+    """The output of a command; raises RuntimeError with its error message if it fails, or if it does not exist."""
     try:
         done = subprocess.run([str(each) for each in command], capture_output=True, text=True, check=False, **settings)
     except FileNotFoundError as error:
