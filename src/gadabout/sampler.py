@@ -182,13 +182,13 @@ class Sampler(eqx.Module):
             evidence, trace = _where_adapting(adapt, observe)
             return after, evidence, info.record | trace
 
-        chains, evidence, record = pool.each(transition, keys, state.chains)
+        chains, evidence, record = pool.stage(pool.each(transition, keys, state.chains))
         gradients = jnp.where(adapt, kernel.gradient_evaluations(True), kernel.gradient_evaluations(False))
         record.setdefault("gradient_evaluations", jnp.full(num_chains, gradients))
         if adapt is not False:
 
             def update():
-                pooled = self.adaptation.pool(memory, kernel, evidence, pool)
+                pooled = pool.stage(self.adaptation.pool(memory, kernel, evidence, pool))
                 learned, remembered, moved = self.adaptation.update(memory, kernel, chains, pooled)
                 as_it_was = _the_same((kernel.cached_by, chains), (learned.cached_by, moved))
                 return learned, remembered, moved if as_it_was else pool.each(learned.rebase, moved)

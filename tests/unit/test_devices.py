@@ -38,6 +38,17 @@ def test_chains_that_learn_alone_have_the_same_bits_over_any_number_of_devices(a
     np.testing.assert_array_equal(draws(devices, **ALONE), alone)
 
 
+def skewed(x):
+    return x[2] - 0.5 * x[0] ** 2 - 0.5 * (x[1] - x[0] ** 2) ** 2 - 2 * jnp.logaddexp(0, x[2])
+
+
+def test_covariances_that_chains_learn_alone_have_the_same_bits():
+    """A compiler may fuse the update of a covariance with its evidence, and then rounds it otherwise."""
+    settings = ALONE | KEPT | {"sampler": gad.haario(), "num_chains": 16, "chain_block": 4}
+    one, four = (gad.sample(skewed, jnp.zeros(3), devices=devices, **settings) for devices in (None, 4))
+    np.testing.assert_array_equal(four["posterior"]["x"].values, one["posterior"]["x"].values)
+
+
 @pytest.mark.long
 def test_other_blocks_round_otherwise(alone):
     """The planted difference: what the test before compares is not equal by itself.

@@ -20,10 +20,13 @@ class Pool(eqx.Module):
     `block` is the number of chains that one program processes at a time. Numbers of a chain are then rounded in the
     same way however many blocks a device has, and sums are taken within blocks and added in the order of the blocks.
     None means all chains of the device.
+
+    `staged` says whether the compiler keeps the stages of an iteration apart, so that all programs round them alike.
     """
 
     axis: str | None = eqx.field(static=True, default=None)
     block: int | None = eqx.field(static=True, default=None)
+    staged: bool = eqx.field(static=True, default=False)
 
     def each(self, function: Callable[..., PyTree], *trees: PyTree) -> PyTree:
         """Applies a function to each chain of this device, along the leading axis of every leaf, block by block."""
@@ -31,6 +34,10 @@ class Pool(eqx.Module):
             return _each(function, *trees)
         made = self._by_block(lambda *trees: _each(function, *trees), *trees)
         return jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), made)
+
+    def stage(self, tree: PyTree) -> PyTree:
+        """The result of a stage of an iteration, not fused into the next stage if the pool is `staged`."""
+        return apart(tree) if self.staged else tree
 
     def total(self, tree: PyTree) -> PyTree:
         """Sums over the leading axis of every leaf, and over devices; `LowerOuter` leaves are multiplied out."""

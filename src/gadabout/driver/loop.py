@@ -110,8 +110,11 @@ def iteration(sampler: Sampler, target: Target, run: Run, adapt: bool, pool: Poo
 
 
 def _levels(run: Run, pool: Pool) -> tuple[Pool, Pool]:
-    """The `Pool` for the chains within a pool and the one for pools; blocks divide those of which there are several."""
-    return (pool, ALONE) if run.chain_keys.shape[0] == 1 else (ALONE, pool)
+    """The `Pool` for the chains within a pool and the one for pools; blocks divide those of which there are several.
+
+    Chains that learn alone in blocks are staged: some programs fuse an update of θ with its evidence, others do not.
+    """
+    return (pool, ALONE) if run.chain_keys.shape[0] == 1 else (Pool(staged=pool.block is not None), pool)
 
 
 def _each_pool(function: Callable[..., PyTree], between: Pool, *trees: PyTree) -> PyTree:
