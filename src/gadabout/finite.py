@@ -40,13 +40,13 @@ class FiniteChain:
     def marginal(self, start: Any, t: int) -> np.ndarray:
         r"""The law after t steps, $\pi^\top T^t$, from the law `start` (n,), or from each of several laws (k, n)."""
         t = check_whole("t", t, 0)
-        return self._law("start", start) @ np.linalg.matrix_power(self.transition, t)
+        return self._law("start", start, several=True) @ np.linalg.matrix_power(self.transition, t)
 
-    def _law(self, name: str, law: Any) -> np.ndarray:
-        """A law (n,), or several (k, n); raises TypeError or ValueError for anything else."""
+    def _law(self, name: str, law: Any, several: bool = False) -> np.ndarray:
+        """A law (n,), or `several` of them (k, n); raises TypeError or ValueError for anything else."""
         n = len(self.transition)
         found = check_array(name, law, f"probabilities of shape ({n},)")
-        if found.ndim not in (1, 2) or found.shape[-1] != n:
+        if found.ndim not in (1, 1 + several) or found.shape[-1] != n:
             raise ValueError(f"{name} must have the shape ({n},), one probability for each state, got {found.shape}")
         if not ((found >= 0).all() and (np.abs(found.sum(-1) - 1) <= 1e-9).all()):
             raise ValueError(f"{name} must be probabilities that sum to one, got {shown(law)}")

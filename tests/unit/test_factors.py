@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from gadabout.factors import isotropic, pooled_sum
+from gadabout.factors import Diagonal, isotropic, pooled_sum
 from tests.unit.test_gradients import FACTORS, every_factor
 
 
@@ -51,3 +51,8 @@ def test_gradient_of_the_log_determinant(kind):
 def test_floor_touches_the_diagonal_alone(kind):
     factor = isotropic(3, jnp.asarray(1e-5), kind).floor(jnp.asarray(1e-3))
     np.testing.assert_allclose(dense(factor), 1e-3 * np.eye(3))
+
+
+def test_a_diagonal_factor_stays_where_a_variance_is_infinite():
+    fitted = Diagonal(jnp.array([2.0, 3.0])).fitted(jnp.array([jnp.inf, 4.0]))
+    np.testing.assert_array_equal(fitted.scale, [2.0, 2.0])

@@ -186,3 +186,8 @@ def test_autoregression_on_a_grid_has_the_powers_of_rho():
     chain = FiniteChain(T / T.sum(1, keepdims=True))
     assert chain.is_reversible
     np.testing.assert_allclose(chain.eigenvalues[:5], 0.9 ** np.arange(5), atol=2e-3)
+
+
+def test_a_simulation_starts_from_one_law():
+    with pytest.raises(ValueError, match=r"start must have the shape \(2,\)"):
+        flip(0.3).simulate(0, 3, [[1.0, 0.0], [0.0, 1.0]])

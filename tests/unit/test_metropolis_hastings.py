@@ -40,6 +40,18 @@ def test_the_ideal_gaussian_always_accepts():
     np.testing.assert_allclose(info.log_ratio, 0, atol=1e-12)
 
 
+def test_degrees_of_freedom_are_not_learned():
+    """log q omits the constant that depends on ν, so that its derivative with respect to ν would be wrong."""
+    centre, width = jnp.zeros(2), gad.factors.Diagonal(jnp.ones(2))
+
+    def value(nu):
+        student = gad.proposals.StudentT(centre, width, nu)
+        y, log_q = student.draw_with_log_density(student.noise(jax.random.key(0)))
+        return log_q + student.log_density(jnp.ones(2)) + y.sum()
+
+    assert jax.grad(value)(jnp.asarray(3.0)) == 0
+
+
 def test_an_asymmetric_ratio_is_the_formula():
     kernel = gad.metropolis_hastings(registry.uneven_walk, registry.uneven_walk_log_density).kernel(3)
     x = jnp.array([0.5, 0.1, -0.2])

@@ -97,6 +97,13 @@ def test_rejection_does_not_depend_on_the_batch():
     assert results[0].draws.shape == (300, 2)
 
 
+def test_the_acceptance_rate_of_a_limited_number_of_proposals_is_the_share():
+    with pytest.raises(mc.ProposalLimit) as error:
+        mc.rejection(DISC, SQUARE, log_envelope=1.5, num_draws=300, seed=1, max_proposals=200)
+    partial = error.value.partial
+    assert partial.acceptance_rate.value == len(partial.draws) / 200
+
+
 def test_a_violated_envelope_does_not_depend_on_the_batch():
     """The first violation is reported, and none beyond the last proposal that was needed."""
     reported = []

@@ -139,6 +139,31 @@ def test_a_run_goes_on_with_the_arguments_that_draws_were_made_for_alone(other, 
         mcmc.run(jax.random.key(0), other)
 
 
+HALVES = np.array([0.25, 0.5], "float16")
+
+
+def about_the_sum(one, other=None):
+    numpyro.sample("x", law.Normal(sum(jnp.real(each).sum() for each in (one, other) if each is not None), 1))
+
+
+@pytest.mark.parametrize(
+    ("first", "then"),
+    [
+        ((HALVES,), (HALVES + np.float16(0.25),)),
+        ((HALVES, None), (None, HALVES)),
+        ((HALVES + 1j,), (HALVES + 2j,)),
+        ((np.array([True, False]),), (np.array([1, 0]),)),
+    ],
+    ids=["fractions of short numbers", "places", "imaginary parts", "types"],
+)
+def test_arguments_differ_by_every_bit_their_types_and_their_places(first, then):
+    mcmc = run(about_the_sum, *first, num_samples=10)
+    mcmc.post_warmup_state = mcmc.last_state
+    with pytest.raises((ValueError, RuntimeError), match="goes on with other arguments"):
+        mcmc.run(jax.random.key(0), *then)
+    mcmc.run(jax.random.key(0), *first)
+
+
 def test_starts_thinning_and_arguments_that_are_compiled():
     starts = {"high": jnp.zeros(2), "low": jnp.full(2, 0.5)}
     mcmc = MCMC(gad.models.NumPyroKernel(bounded), **SHORT | {"thinning": 4, "num_chains": 2}, jit_model_args=True)

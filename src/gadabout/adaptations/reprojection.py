@@ -81,7 +81,7 @@ class Reprojection(AbstractAdaptation):
 
     $K_\kappa = \{\theta : \text{level}(\theta) \le \text{bound}\cdot\text{growth}^\kappa\}$, with the bound raised to
     the first θ's level if that is larger, so that $\Pi(\cdot) \in K_0$. The chain $Z_k = (X_k, \theta_k, \kappa_k,
-    \nu_k)$ moves by the wrapped sampler with gain $\gamma_{\kappa+\nu}$; then
+    \nu_k)$ moves by the wrapped sampler with gain $\gamma_{\kappa+\nu+1}$; then
 
     - $\theta \in K_\kappa$: κ stays, ν ← ν + 1;
     - otherwise $(X, \theta) \leftarrow \Pi(X, \theta)$, κ ← κ + 1, ν ← 0, and the wrapped adaptation restarts, with

@@ -25,7 +25,8 @@ def cycle(*samplers: Sampler, random_order: bool = False) -> Sampler:
             initial θ. An order that depends on the chain's state would be wrong, and cannot be given.
 
     Raises:
-        ValueError: if there is no sampler.
+        TypeError: for anything but samplers.
+        ValueError: if there is no sampler, or one keeps more than a point.
     """
     _check("cycle", samplers)
     check_truth("random_order", random_order)
@@ -43,7 +44,9 @@ def mix(*samplers: Sampler, weights: ArrayLike | None = None) -> Sampler:
         weights: probabilities up to a factor, positive; equal by default. They cannot depend on the chain's state.
 
     Raises:
-        ValueError: if there is no sampler, or the weights are not positive numbers, one for each sampler.
+        TypeError: for anything but samplers.
+        ValueError: if there is no sampler, one keeps more than a point, or the weights are not positive numbers, one
+            for each sampler.
     """
     _check("mix", samplers)
     wanted = f"{len(samplers)} finite numbers above 0, one for each sampler"
@@ -66,7 +69,9 @@ def block(sampler: Sampler, indices: Sequence[int] | Sequence[str], *, takes_dis
             takes them.
 
     Raises:
-        ValueError: if the indices are not distinct names, or distinct whole numbers of at least 0.
+        TypeError: for anything but a sampler, or indices that are no sequence.
+        ValueError: if the sampler keeps more than a point, or the indices are not distinct names, or distinct whole
+            numbers of at least 0.
     """
     _check("block", (sampler,))
     check_truth("takes_discrete", takes_discrete)

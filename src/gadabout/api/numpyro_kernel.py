@@ -137,24 +137,29 @@ class NumPyroKernel(MCMCKernel):
 def _digested(args: tuple, kwargs: dict[str, Any] | None) -> Array:
     """Two checksums of all bits of a model's arguments. They differ for other arguments, except with probability 2⁻⁶⁴.
 
-    Arguments that are neither arrays nor numbers enter by their `repr`. Traced arguments give the same checksums.
+    The structure of the arguments counts, and so do shapes and types. Arguments that are neither arrays nor numbers
+    enter by their `repr`. Traced arguments give the same checksums.
     """
-    leaves = jax.tree.leaves((args, kwargs or {}))
+    leaves, structure = jax.tree.flatten((args, kwargs or {}))
     traced = any(isinstance(leaf, Tracer) for leaf in leaves)
     with nullcontext() if traced else jax.ensure_compile_time_eval():
-        words = jnp.concatenate([_words(leaf) for leaf in leaves] or [jnp.zeros(1, jnp.uint32)])
+        words = jnp.concatenate([_words(leaf) for leaf in (str(structure), *leaves)])
         places = jnp.arange(len(words), dtype=jnp.uint32)
         return jnp.stack([jnp.sum(_mixed(words ^ _mixed(places * 2 + i)), dtype=jnp.uint32) for i in (0, 1)])
 
 
 def _words(leaf: Any) -> Array:
-    """The shape and bits of an array or a number as 32-bit words; for any other leaf the SHA-256 of its `repr`."""
-    if not isinstance(leaf, jax.Array | np.ndarray | np.generic | int | float):
+    """Type, shape and bits of an array or a number as 32-bit words; for any other leaf the SHA-256 of its `repr`."""
+    if not isinstance(leaf, jax.Array | np.ndarray | np.generic | int | float | complex):
         return jnp.asarray(np.frombuffer(hashlib.sha256(repr(leaf).encode()).digest(), np.uint32))
     x = jnp.asarray(leaf)
-    wide = x.dtype.itemsize >= 4 and x.dtype.kind in "fiu"
-    bits = jax.lax.bitcast_convert_type(x, jnp.uint32) if wide else x.astype(jnp.uint32)
-    return jnp.concatenate([jnp.asarray([x.ndim, *x.shape], jnp.uint32), bits.ravel()])
+    head = jnp.concatenate([_words(x.dtype.name), jnp.asarray([x.ndim, *x.shape], jnp.uint32)])
+    if jnp.issubdtype(x.dtype, jnp.complexfloating):
+        x = jnp.stack([x.real, x.imag])
+    if x.dtype.itemsize < 4 and jnp.issubdtype(x.dtype, jnp.floating):
+        x = x.astype(jnp.float32)
+    bits = jax.lax.bitcast_convert_type(x, jnp.uint32) if x.dtype.itemsize >= 4 else x.astype(jnp.uint32)
+    return jnp.concatenate([head, bits.ravel()])
 
 
 def _mixed(h: Array) -> Array:

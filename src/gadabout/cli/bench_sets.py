@@ -51,10 +51,10 @@ def call(
         ("good runs", lambda row: f"{row['good']} of {len(row['runs'])}"),
     ]
     show_table("From the call to q = 1,000, medians of seeds", columns, rows, left=2)
-    found = ratios(rows)
-    slower = [name for name, ratio in found.items() if ratio < 1]
-    mean = geometric_mean(found.values())
-    print(f"the quickest other over the default, geometric mean {mean:.2f}; slower on: {', '.join(slower) or 'none'}")
+    if found := ratios(rows):
+        slower = ", ".join(name for name, ratio in found.items() if ratio < 1) or "none"
+        mean = geometric_mean(found.values())
+        print(f"the quickest other over the default, geometric mean {mean:.2f}; slower on: {slower}")
 
 
 def gallery(

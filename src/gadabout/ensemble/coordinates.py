@@ -262,7 +262,8 @@ def unpacked(vector: np.ndarray | None) -> tuple[Noncentring, ...]:
 def in_words(layers: Sequence[Noncentring], names: Sequence[str]) -> list[str]:
     """Lines on the scales of children, one for each variable and layer: "theta is scaled by exp(log_tau), about mu".
 
-    Children in a common basis are named together. Layers that pool add that this holds where data say little.
+    Children in a common basis are named together. Layers that pool, or have a basis, add that this holds where data say
+    little.
     """
     lines = []
     for layer in layers:

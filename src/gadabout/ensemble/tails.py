@@ -15,7 +15,7 @@ from scipy.special import erfc, erfinv, ndtri
 from gadabout.ensemble.split_hmc import squares
 
 BY_CHANCE = 1e-3
-"""probability that any of n normal coordinates is classified as skewed, and the same for heavy-tailed"""
+"""probability that any of n normal coordinates is classified as skewed to one side, and the same for heavy-tailed"""
 SCALES = np.array([0.85, 1.0, 1.18, 1.4, 1.7, 2.5])
 """scales s, of shape (K,)"""
 LEAST_SHARE = 0.1

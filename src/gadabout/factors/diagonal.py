@@ -52,7 +52,7 @@ class Diagonal(AbstractFactor):
         return (self.dim,)
 
     def fitted(self, covariance):
-        return Diagonal(jnp.where(covariance > 0, jnp.sqrt(covariance), self.scale))
+        return Diagonal(jnp.where((covariance > 0) & jnp.isfinite(covariance), jnp.sqrt(covariance), self.scale))
 
     def mul_outer(self, u: Float[Array, " n"], v: Float[Array, " n"]) -> Self:
         """The diagonal of L [u vᵀ], as a diagonal factor."""

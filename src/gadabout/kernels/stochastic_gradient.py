@@ -87,8 +87,8 @@ class PreconditionedLangevin(AbstractStochasticGradient):
 
     $\bar g = \hat g/N$. With `drift`, $\Gamma_i = \partial P_i/\partial\theta_i
     = -(1-\alpha) P_i^2\,\bar g_i\,\partial_i\bar g_i / \sqrt{V_i}$, the diagonal of the Hessian estimated by
-    $z \odot Hz$ with random signs z, on a batch of its own. If `frozen`, V is fixed at `squares` and Γ is zero. With
-    `freezes` this happens once draws are made, with V at its mean over chains.
+    $z \odot Hz$ with random signs z, on the batch of the next gradient. If `frozen`, V is fixed at `squares` and Γ is
+    zero. With `freezes` this happens once draws are made, with V at its mean over chains.
     """
 
     step_size: Callable[[Any], Any]

@@ -13,6 +13,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import warnings
 import weakref
 import zlib
 from abc import ABC, abstractmethod
@@ -50,7 +51,10 @@ class AbstractStan(ABC):
 
     @abstractmethod
     def constrained(self, x: np.ndarray) -> np.ndarray:
-        """All values, in the order of `names`; generated quantities are drawn with a seed computed from x."""
+        """All values, in the order of `names`.
+
+        Generated quantities are drawn with a seed computed from x; PyStan's services draw those of any x with one seed.
+        """
 
     @abstractmethod
     def unconstrained(self, values: Mapping[str, Any]) -> np.ndarray:
@@ -158,6 +162,12 @@ class PyStan(AbstractStan):
                 models.import_services_extension_module(name)
         except ImportError as error:
             raise ImportError(f"PyStan cannot load what it has compiled ({error}). Remedy: {INSTALL}") from error
+        if "_rng(" in code:
+            warnings.warn(
+                "program: PyStan draws the generated quantities of every draw with the same random numbers, so that "
+                "they do not scatter as predictions do; use another engine, library='stanli' or 'bridgestan'",
+                stacklevel=2,
+            )
         worker = str(Path(__file__).with_name("stan_worker.py"))
         self._process = subprocess.Popen([sys.executable, worker, name], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         self._lock = threading.Lock()

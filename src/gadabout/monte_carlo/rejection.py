@@ -52,9 +52,9 @@ class ProposalLimit(RuntimeError):
 class Rejection:
     r"""Independent draws from π, flat of shape (num_draws, n), and the number of proposals that they took.
 
-    With k draws from N proposals, $(k - 1)/(N - 1)$ estimates the acceptance rate without bias, because proposing stops
-    at the k-th acceptance (Haldane 1945). The rate is $Z/c$ with $Z = \int\pi$, so that `log_normaliser` estimates
-    log Z, with a standard error by the delta method.
+    With k draws from N proposals, $(k - 1)/(N - 1)$ estimates the acceptance rate without bias if proposing stops at
+    the k-th acceptance (Haldane 1945), and $k/N$ if it stops at the N-th proposal (`limited`). The rate is $Z/c$ with
+    $Z = \int\pi$, so that `log_normaliser` estimates log Z, with a standard error by the delta method.
     """
 
     flat_draws: Float[np.ndarray, "draws n"]
@@ -62,6 +62,8 @@ class Rejection:
     log_envelope: float
     unravel: Callable[[Any], PyTree] = as_flat
     """maps flat positions to the user's form"""
+    limited: bool = False
+    """whether the limit on proposals ended it"""
 
     @cached_property
     def draws(self) -> PyTree:
@@ -72,7 +74,7 @@ class Rejection:
     def acceptance_rate(self) -> Estimate:
         """Estimate of the share of proposals that are accepted."""
         k, N = len(self.flat_draws), self.num_proposals
-        rate = (k - 1) / (N - 1) if k >= 2 else k / N
+        rate = k / N if self.limited or k < 2 else (k - 1) / (N - 1)
         return Estimate(np.asarray(rate), np.sqrt(rate * (1 - rate) / max(N - 2, 1)))
 
     @property
@@ -134,7 +136,7 @@ def rejection(
         kept.append(points[accepted])
         if found == num_draws:
             return Rejection(np.concatenate(kept), start + counted, log_envelope, unravel)
-    result = Rejection(np.concatenate(kept), max_proposals, log_envelope, unravel)
+    result = Rejection(np.concatenate(kept), max_proposals, log_envelope, unravel, limited=True)
     raise ProposalLimit(
         f"{found} of {num_draws} draws after max_proposals = {max_proposals} proposals; the envelope is far above the "
         "target: choose q closer to it, a smaller log_envelope if one holds, or a chain (gad.sample). "

@@ -110,8 +110,8 @@ class StudentT(AbstractDistribution):
 
     $x = m + Lz\sqrt{\nu/s}$ with $z \sim N(0, I)$, $s \sim \chi^2_\nu$, and
     $\log q(x) = -\tfrac{\nu + n}{2}\log(1 + |L^{-1}(x - m)|^2/\nu) - \log|L|$ up to a constant. Its tails fall
-    polynomially, so that π/q stays bounded where it would not for a Gaussian q. ν is given and not learned:
-    `log_density` omits the constant that depends on ν.
+    polynomially, so that π/q stays bounded where it would not for a Gaussian q. ν is given and not learned, since
+    `log_density` omits the constant that depends on it: no derivative with respect to ν passes.
     """
 
     mean: Float[Array, " n"]
@@ -125,19 +125,24 @@ class StudentT(AbstractDistribution):
     def dim(self):
         return self.mean.shape[-1]
 
+    @property
+    def _given(self) -> Float[Array, ""]:
+        """ν, of which nothing is a derivative."""
+        return jax.lax.stop_gradient(self.degrees_of_freedom)
+
     def noise(self, key):
         normal, gamma = jax.random.split(key)
         z = jax.random.normal(normal, self.mean.shape, self.mean.dtype)
-        half = 0.5 * self.degrees_of_freedom.astype(self.mean.dtype)
+        half = 0.5 * self._given.astype(self.mean.dtype)
         return z, 2 * jax.random.gamma(gamma, half, dtype=self.mean.dtype)
 
     def draw(self, noise):
         z, s = noise
-        return self.mean + self.factor.mul(z * jnp.sqrt(self.degrees_of_freedom / s))
+        return self.mean + self.factor.mul(z * jnp.sqrt(self._given / s))
 
     def draw_with_log_density(self, noise):
         z, s = noise
-        return self.draw(noise), self._log_density(z @ z * self.degrees_of_freedom / s)
+        return self.draw(noise), self._log_density(z @ z * self._given / s)
 
     def log_density(self, x):
         z = self.factor.solve(x - self.mean)
@@ -145,7 +150,7 @@ class StudentT(AbstractDistribution):
 
     def _log_density(self, square):
         """log q as a function of `square` = |L⁻¹(x − m)|²."""
-        ν = self.degrees_of_freedom
+        ν = self._given
         return -0.5 * (ν + self.dim) * jnp.log1p(square / ν) - self.factor.log_det()
 
     def entropy(self):

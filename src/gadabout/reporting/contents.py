@@ -9,7 +9,7 @@ from gadabout.findings.draws import ess_needed, found_in_draws, judge, rhat_limi
 from gadabout.reporting import pictures
 from gadabout.reporting.panels import adaptation, coordinates, growth, learned, log_density, picture
 from gadabout.reporting.pictures import FEWEST
-from gadabout.reporting.reading import MOST_CHAINS, MOST_POINTS, Draws, draws_of_run, means
+from gadabout.reporting.reading import MOST_CHAINS, MOST_POINTS, Draws, draws_of_run, means, target_acceptance
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -48,7 +48,11 @@ def figures(things: Mapping[str, Any], facts: Mapping[str, Any]) -> dict[str, An
     told |= {name: value for name, value in facts.items() if name.startswith("seconds_")}
     if draws is None:
         return told | {"draws": 0, "variables": {}}
-    columns = {"mean": draws.values.mean((0, 1)), "sd": draws.values.std((0, 1), ddof=1), "mcse": draws.mcse}
+    columns = {
+        "mean": draws.values.mean((0, 1)),
+        "sd": draws.values.std((0, 1), ddof=int(draws.values.shape[:2] != (1, 1))),
+        "mcse": draws.mcse,
+    }
     columns |= {
         "ess_bulk": draws.bulk[draws.shown],
         "ess_tail": draws.tail[draws.shown],
@@ -154,7 +158,7 @@ def chains(tree: "xr.DataTree", facts: Mapping[str, Any]) -> dict[str, Any] | No
     ]
     headings = {"accepted": "moved", "n_steps": "steps a draw", "diverging": "divergences", "nonfinite": "not finite"}
     return {
-        "picture": picture(pictures.acceptance(rates, _aim(facts)), "acceptance rate of each chain"),
+        "picture": picture(pictures.acceptance(rates, target_acceptance(facts)), "acceptance rate of each chain"),
         "headings": ["chain", "acceptance", *(headings[name] for name in found)],
         "rows": table,
         "left_out": len(rates) - len(table),
@@ -214,10 +218,3 @@ def _largest(values: np.ndarray) -> float:
 
 def _smallest(values: np.ndarray) -> float:
     return float("nan") if np.isnan(values).all() else float(np.nanmin(values))
-
-
-def _aim(facts: Mapping[str, Any]) -> float | None:
-    """The target acceptance rate of the adaptation; None without one."""
-    settings = facts.get("sampler_settings")
-    settings = settings.items() if isinstance(settings, Mapping) else ()
-    return next((float(value) for name, value in settings if name.endswith("adaptation.target_acceptance")), None)

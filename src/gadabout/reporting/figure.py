@@ -21,6 +21,7 @@ from gadabout.plotting import (
     thin,
     tidy,
 )
+from gadabout.reporting.reading import target_acceptance
 from gadabout.reporting.summary import Summary
 
 WARMUP_SHADE = "#EEEEEE"
@@ -33,7 +34,7 @@ ROWS_PER_PANEL = 11
 
 def save_plot(tree: xr.DataTree, summary: Summary, target: str, path: Path) -> None:
     """Draws the figure of a run and writes it in the format of the path's suffix; raises as `files.whole_file` does."""
-    figure = draw(tree, summary, target, target_acceptance(tree))
+    figure = draw(tree, summary, target, target_acceptance(tree.attrs))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # for example of letters that the font lacks
         save(figure, path)
@@ -51,12 +52,6 @@ def draw(tree: xr.DataTree, summary: Summary, target: str, acceptance: float | N
         intervals(figure.add_subfigure(grid[:rows, 1]), summary)
     figure.suptitle(_title(tree, summary, target), fontsize=11, parse_math=False)
     return figure
-
-
-def target_acceptance(tree: xr.DataTree) -> float | None:
-    """The target acceptance rate of the sampler's adaptation: the first setting of that name, None without one."""
-    settings = tree.attrs["sampler_settings"].items()
-    return next((float(value) for name, value in settings if name.endswith(".target_acceptance")), None)
 
 
 def _title(tree: xr.DataTree, summary: Summary, target: str) -> str:

@@ -1,8 +1,8 @@
 """Reads a run for the page: draws and statistics, in pieces, so that memory is bounded for any run."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -132,3 +132,10 @@ def _pieces(variable: "xr.DataArray", spacing: int) -> Iterator[np.ndarray]:
     for first in range(0, draws, length):
         piece = variable[:, first : first + length : spacing].values
         yield np.asarray(piece, np.float64).reshape(chains, -1, size)
+
+
+def target_acceptance(facts: Mapping[Any, Any]) -> float | None:
+    """The target acceptance rate of the sampler's adaptation: the first setting of that name, None without one."""
+    settings = facts.get("sampler_settings")
+    settings = settings.items() if isinstance(settings, Mapping) else ()
+    return next((float(value) for name, value in settings if name.endswith(".target_acceptance")), None)

@@ -94,11 +94,12 @@ def to_wanted(run: Mapping[str, Any], limit: float = MOST_SECONDS) -> float:
 
 
 def ratios(rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
-    """By target: the seconds of the quickest other peer divided by those of the default."""
+    """By target: the seconds of the quickest other peer divided by those of the default. Empty without another peer."""
     found = {}
     for name in dict.fromkeys(row["target"] for row in rows):
         seconds = {row["peer"]: row["seconds"] for row in rows if row["target"] == name}
-        found[name] = min(each for peer, each in seconds.items() if peer != OURS) / seconds[OURS]
+        if len(seconds) > 1:
+            found[name] = min(each for peer, each in seconds.items() if peer != OURS) / seconds[OURS]
     return found
 
 

@@ -22,17 +22,17 @@ def run(full: bool, store: Parts) -> Found:
             what = f"{target}: 95 % intervals of {said} that hold it, {runs:,} runs, all coordinates"
             figures.append(Figure(what, f"{share:.1%}", f"{low:.0%} to {high:.0%}", bool(low <= share <= high)))
         what = f"{target}: error of standard errors that shows, at this number of runs and one coordinate"
-        figures.append(Figure(what, f"about {_detectable(error):.0%}"))
+        figures.append(Figure(what, f"about {_detectable(low, error):.0%}"))
     shares = [figure.value for figure in figures if figure.wanted]
     told = f"95 % intervals hold the truth in {min(shares)} to {max(shares)} of {all_runs:,} runs"
     return Found(figures, told)
 
 
-def _detectable(error: float) -> float:
-    """Relative deficit of standard errors at which coverage falls below `LEAST` in 95 of 100 cases."""
+def _detectable(low: float, error: float) -> float:
+    """Relative deficit of standard errors at which coverage falls below `low` in 95 of 100 cases."""
     from scipy.stats import norm
 
-    covered = LEAST - 1.645 * error
+    covered = low - 1.645 * error
     return float(1 - norm.isf((1 - covered) / 2) / norm.isf((1 - LEVEL) / 2))
 
 

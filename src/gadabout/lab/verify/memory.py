@@ -53,7 +53,8 @@ def _found(full: bool, store: Parts) -> Found:
     judged = found[100_000][0]
     figures = [Figure(f"peak of {draws:,} draws, MB", round(peak[0] / 1e6)) for draws, peak in found.items()]
     growth = found[most][0] / judged
-    figures.append(Figure(f"{most:,} draws over 100,000", round(growth, 3), f"at most {FLAT}", growth <= FLAT))
+    if full:
+        figures.append(Figure(f"{most:,} draws over 100,000", round(growth, 3), f"at most {FLAT}", growth <= FLAT))
     memory = (found[most][0] - base) / found[most][2]
     figures.append(
         Figure(
@@ -65,7 +66,8 @@ def _found(full: bool, store: Parts) -> Found:
     )
     disk = found[most][3] / found[most][1]
     figures.append(Figure("disk, over what was predicted", round(disk, 2), "at most 1.1", disk <= 1.1))
-    return Found(figures, f"{found[most][0] / 1e6:,.0f} MB at {most:,} draws, {growth:.2f} times that at 100,000")
+    told = f", {growth:.2f} times that at 100,000" if full else ""
+    return Found(figures, f"{found[most][0] / 1e6:,.0f} MB at {most:,} draws{told}")
 
 
 MEMORY = Item(
