@@ -214,6 +214,7 @@ def overhead(
 for command in (
     bench_samplers.bias,
     bench_sets.call,
+    bench_sets.constants,
     costs,
     bench_sets.gallery,
     growth,

@@ -130,6 +130,43 @@ def regret(
     print(f"geometric mean {geometric_mean(shares):.2f}, least {min(shares):.2f}")
 
 
+def constants(
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[NAME]…", help="Modules, as choose, or constants, as choose.ERRORS; all if none."),
+    ] = None,
+    target: Annotated[
+        list[str] | None, typer.Option(metavar="NAME", help="A posterior of any set, once for each; twelve if none.")
+    ] = None,
+    seeds: Seeds = "1",
+    json_file: RowsFile = None,
+) -> None:
+    """The default's constants, each halved and doubled: which change draws, ESS per gradient, or what is right.
+
+    Every change runs in a process that imports a copy of the package.
+    """
+    check_rows(json_file)
+    numbers = seeds_of(seeds)
+    from gadabout.lab.peers.constants import TARGETS, rows, summary
+    from gadabout.lab.peers.constants import constants as known
+
+    chosen = [each for each in known() if not names or {each, each.partition(".")[0]} & set(names)]
+    for name in names or ():
+        if not any(name in (each, each.partition(".")[0]) for each in known()):
+            raise CliError(f"{name}: no module of the default, and none of its constants; see gadabout/ensemble")
+    with measuring("constants, halved and doubled"):
+        found = summary(list(rows(chosen, target or TARGETS, numbers, json_file)))
+    columns = [
+        ("constant", "{constant}"),
+        ("value", lambda row: f"{row['value'] / row['factor']:.6g}"),
+        ("instead", "{value:.6g}"),
+        ("other draws", "{other} of {runs}"),
+        ("ESS per gradient", lambda row: "" if row["ratio"] is None else f"{row['ratio']:.2f}"),
+        ("not right", lambda row: ", ".join(row["not_right"])),
+    ]
+    show_table("The default's constants, halved and doubled", columns, found)
+
+
 def truth(
     targets: Annotated[
         list[str], typer.Argument(metavar="TARGET…", help="Names of any set, see `gadabout list`; `all` for all.")
