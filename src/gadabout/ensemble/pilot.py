@@ -81,26 +81,14 @@ class Pilot:
             move: the move, or None if it is to be chosen.
             known: evidence of the earlier stages.
         """
-        length = self.usual_length(begun.x.shape)
-        begun, trial, anew = self._trial(begun, length, known)
-        most = self.most(begun.x.shape)
-        evidence, found = self._judged(trial, most)
+        begun, trial, anew = self._trial(begun, known)
+        evidence, found = self._judged(trial)
         if self.unfold and begun.layers is None and choose.far_from_gaussian(evidence):
             begun, trial, learned = Layering(self.runs, begun.dense).layered(begun, trial, self.names)
             anew |= learned
             if begun.layers is not None:
-                evidence, found = self._judged(trial, most)
-        times = 0
-        while True:
-            if times < MOST_TIMES and (trial.diverging > TOO_MANY or evidence["stuck"]):
-                begun, times = self._with_shorter_steps(begun, times), times + 1
-                begun, trial = self.runs.split_hmc(begun, len(trial.draws))
-            elif more := choose.wanted(evidence, trial.draws.shape, most):
-                begun, further = self.runs.split_hmc(begun, more)
-                trial = trial.and_more(further.draws, further.stats)
-            else:
-                break
-            evidence, found = self._judged(trial, most)
+                evidence, found = self._judged(trial)
+        begun, trial, evidence, found = self._repeated(begun, trial, evidence, found)
         if move is None and evidence["rhat"] > LARGEST_RHAT and "modes" not in known:
             mixture, told = self._mixture(begun, trial)
             if mixture is not None:
@@ -115,6 +103,22 @@ class Pilot:
         repeats = choose.repeats(picked, evidence)
         handed = chosen(begun, picked, repeats=np.asarray(float(repeats)), **found)
         return handed, evidence | {"repeats": repeats, "why": choose.why(evidence)}
+
+    def _repeated(
+        self, begun: Handover, trial: Trial, evidence: dict[str, Any], found: State
+    ) -> tuple[Handover, Trial, dict[str, Any], State]:
+        """The trial after repeats with shorter steps, and with more draws while these are wanted; and its evidence."""
+        times, most = 0, self.most(begun.x.shape)
+        while True:
+            if times < MOST_TIMES and (trial.diverging > TOO_MANY or evidence["stuck"]):
+                begun, times = self._with_shorter_steps(begun, times), times + 1
+                begun, trial = self.runs.split_hmc(begun, len(trial.draws))
+            elif more := choose.wanted(evidence, trial.draws.shape, most):
+                begun, further = self.runs.split_hmc(begun, more)
+                trial = trial.and_more(further.draws, further.stats)
+            else:
+                return begun, trial, evidence, found
+            evidence, found = self._judged(trial)
 
     @staticmethod
     def _with_shorter_steps(begun: Handover, times: int) -> Handover:
@@ -135,11 +139,12 @@ class Pilot:
         usual, room = LONGER * cls.usual_length(shape), MEMORY // (8 * shape[0] * shape[1])
         return usual, max(usual, min(LONGER * cls.usual_length(shape, MANY_CHAINS), room))
 
-    def _trial(self, begun: Handover, length: int, known: dict[str, Any]) -> tuple[Handover, Trial, dict[str, Any]]:
+    def _trial(self, begun: Handover, known: dict[str, Any]) -> tuple[Handover, Trial, dict[str, Any]]:
         """The handover and a trial after the necessary restarts of chains or of learning, and the evidence of these.
 
         If a slow chain was freed, layers are searched for at once: coordinates under layers have no necks.
         """
+        length = self.usual_length(begun.x.shape)
         begun, trial = self.runs.split_hmc(begun, length)
         discarded, anew = discarded_chains(trial.draws, trial.stats["lp"]), {}
         freed = slow_chains(trial.stats) & ~discarded
@@ -189,13 +194,13 @@ class Pilot:
         x = placed(begun.coordinates.layers, y).x
         return with_mixture(self.runs.density, x, self.runs.rng, len(begun.x), self.runs.target_acceptance)
 
-    def _judged(self, trial: Trial, most: tuple[int, int]) -> tuple[dict[str, Any], State]:
+    def _judged(self, trial: Trial) -> tuple[dict[str, Any], State]:
         """Diagnostics of the draws, and the parameters of the best independence proposals.
 
         R-hat takes longest. It is computed only if the other diagnostics do not require more iterations.
         """
         found, theirs = best_independence(trial)
         evidence = diagnose(trial, rhat=False) | theirs
-        if not choose.wanted(evidence, trial.draws.shape, most):
+        if not choose.wanted(evidence, trial.draws.shape, self.most(trial.draws.shape[1:])):
             evidence = diagnose(trial) | theirs
         return evidence, found
