@@ -60,16 +60,14 @@ class Ascent(NamedTuple):
     """Chains after their ascent, and the first Gaussian.
 
     `distinct` counts chains whose own path led to where they stand. `apart` says whether log π is not concave and a
-    chain that arrived lies lower than others by more than draws of one mode differ. `outside`, of shape (chains,),
-    marks chains that the Gaussian places outside of the typical set of a concave log π. `tails` holds the tail indices
-    of coordinates without a variance (`ensemble.growth`).
+    chain that arrived lies lower than others by more than draws of one mode differ. `tails` holds the tail indices of
+    coordinates without a variance (`ensemble.growth`).
     """
 
     positions: np.ndarray
     coordinates: Coordinates
     distinct: int
     apart: bool
-    outside: np.ndarray
     tails: Mapping[str, float] = {}
 
 
@@ -199,28 +197,28 @@ def climb_to_typical_set(
     apart = bool(np.any(low & paths.arrived)) and gradients_rise(ends)
     near = ends.value > np.nanmax(ends.value, initial=-np.inf) - (30 + 10 * np.sqrt(n / 2))
     factor = of_paths(paths.x[near].reshape(-1, n), paths.grad[near].reshape(-1, n), kind)
-    x, outside = here.x, np.zeros(chains, bool)
+    x = here.x
     if kind == "dense":
         order = np.argsort(low_here, kind="stable")[: max(1, min(chains, CURVATURE // (2 * n)))]
         factor = curved(curvature(density, here.x[order], factor), factor, precision_of(ends.grad))
         form = np.sum((here.grad @ factor) ** 2, 1)
         outside = (low_here | (form > n + 2 * room_below(n))) & beneath_tangents(here)
         if outside.any():
-            x, outside = _gone_on(density, Coordinates(np.mean(x, 0), factor), x, outside, form, most_turns)
+            x = _gone_on(density, Coordinates(np.mean(x, 0), factor), x, outside, form, most_turns)
     coordinates = Coordinates(np.mean(x, 0), factor)
     tails = tail_indices(density, x, here.value, coordinates.deviations(), names)
-    return Ascent(x, coordinates, int(np.sum(~hopeless)), apart, outside, tails)
+    return Ascent(x, coordinates, int(np.sum(~hopeless)), apart, tails)
 
 
 def _gone_on(
     density: Any, coordinates: Coordinates, x: np.ndarray, outside: np.ndarray, form: np.ndarray, most_turns: int
-) -> tuple[np.ndarray, np.ndarray]:
-    """Positions after a further ascent of the chains `outside`, where it led nearer, and which remain outside."""
+) -> np.ndarray:
+    """Positions after a further ascent of the chains `outside` of the typical set, where it led nearer."""
     ends = ascend(Whitened(density, coordinates), coordinates.z(x[outside]), most_turns, known=True).ends
     nearer = np.sum(ends.grad**2, 1) < form[outside]
-    moved, x, outside = np.flatnonzero(outside)[nearer], x.copy(), outside.copy()
-    x[moved], outside[moved] = coordinates.x(ends.x[nearer]), False
-    return x, outside
+    x = x.copy()
+    x[np.flatnonzero(outside)[nearer]] = coordinates.x(ends.x[nearer])
+    return x
 
 
 def gradients_rise(points: Points) -> bool:

@@ -125,7 +125,7 @@ class Ascend(AbstractHostStage):
         density, starts, kind = context.density, handover.x, kind_of(self.factor, context.density)
         if handover.mean is not None:
             here = handover.coordinates
-            stood = Ascent(starts, here, len(starts), False, np.zeros(len(starts), bool))
+            stood = Ascent(starts, here, len(starts), False)
             search = search_modes(density, starts, stood, context.rng)
             if (found := self._mixture(context, search.ends, search.apart)) is not None:
                 return found
