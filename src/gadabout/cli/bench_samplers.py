@@ -126,7 +126,7 @@ def peers(
             "--chains",
             2,
             "Chains of every peer.",
-            default="tuned, 4 or 64; 16 or 64 of gadabout, 64 of ChEES and MEADS",
+            default=TUNED,
         ),
     ] = None,
     draws: Annotated[
