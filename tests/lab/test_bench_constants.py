@@ -17,11 +17,20 @@ def test_constants_are_numbers_in_capital_letters_alone_or_in_a_row():
 
 
 def test_a_change_is_compared_with_runs_without_one():
-    row = {"target": "t", "seed": 0, "outcome": "right"}
+    row, same = {"target": "t", "seed": 0, "outcome": "right"}, {"ess": 100.0, "rhat": 1.0, "gradients": 1_000}
     made = [
-        row | {"constant": None, "factor": 1.0, "value": None, "worth": 0.1, "draws": "a"},
-        row | {"constant": "m.SAME", "factor": 0.5, "value": 1, "worth": 0.1, "draws": "a"},
-        row | {"constant": "m.OTHER", "factor": 2.0, "value": 4, "worth": 0.2, "draws": "b", "outcome": "flagged"},
+        row | {"constant": None, "factor": 1.0, "value": None} | same,
+        row | {"constant": "m.SAME", "factor": 0.5, "value": 1} | same,
+        row
+        | {
+            "constant": "m.OTHER",
+            "factor": 2.0,
+            "value": 4,
+            "ess": 200.0,
+            "rhat": 1.1,
+            "gradients": 1_000,
+            "outcome": "flagged",
+        },
     ]
     same, other = summary(made)
     assert (same["other"], same["ratio"], same["not_right"]) == (0, None, [])
@@ -39,10 +48,10 @@ def test_a_copy_of_the_package_runs_with_the_change(tmp_path):
     made = [json.loads(line) for line in rows.read_text().splitlines()]
     changes = [("growth.MOST_NAMED", 0.5), ("growth.MOST_NAMED", 2.0), ("pilot.FEWEST", 0.5), ("pilot.FEWEST", 2.0)]
     assert [(row["constant"], row["factor"]) for row in made] == [(None, 1.0), *changes]
-    draws = [row["draws"] for row in made]
+    draws = [(row["ess"], row["rhat"], row["gradients"]) for row in made]
     assert draws[1] == draws[2] == draws[0]
     assert draws[4] != draws[0]
-    assert all(row["worth"] > 0 for row in made)
+    assert all(row["ess"] > 0 for row in made)
 
 
 def test_an_unknown_name_is_one_line():
