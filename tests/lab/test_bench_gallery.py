@@ -59,9 +59,36 @@ def test_who_needs_too_many_draws_counts_as_the_limit(page):
     assert (theirs["wanted"], theirs["good"]) == (LIMIT, 0)
 
 
-@pytest.mark.parametrize("peer", ["gadabout", "numpyro"])
+NUMPYRO = """# A page
+```{code-cell} ipython3
+import numpyro
+import numpyro.distributions as dist
+import gadabout as gad
+
+
+def lognormal():
+    numpyro.sample("scale", dist.LogNormal(0, 1))
+
+
+model = gad.models.numpyro(lognormal)
+```
+"""
+
+
+def test_the_kernel_runs_beside_them_on_pages_of_numpyro_alone(page):
+    q = dict.fromkeys(("gadabout", "numpyro", "numpyro-kernel"), 2_000.0)
+    run = stand_in(q, dict.fromkeys(q, 1.0))
+    assert [row["peer"] for row in compare(page, (1,), kernel=True, run=run)] == ["gadabout", "numpyro"]
+    page.write_text(NUMPYRO)
+    assert [row["peer"] for row in compare(page, (1,), kernel=True, run=run)] == list(q)
+    assert [row["peer"] for row in compare(page, (1,), run=run)] == ["gadabout", "numpyro"]
+
+
+@pytest.mark.parametrize("peer", ["gadabout", "numpyro", "numpyro-kernel"])
 def test_a_run_is_judged_in_the_users_variables(page, peer, capsys):
     """Its mean is e^½. Five standard errors of at most 0.06: a false alarm in 2 million, an error of 0.6 is found."""
+    if peer == "numpyro-kernel":
+        page.write_text(NUMPYRO)
     main({"page": str(page), "peer": peer, "chains": 16 if peer == "gadabout" else 4, "draws": 1_000, "seed": 1})
     row = json.loads(capsys.readouterr().out.splitlines()[-1])
     figures = row["figures"]

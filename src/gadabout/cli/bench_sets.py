@@ -61,6 +61,7 @@ def gallery(
     names: Annotated[list[str] | None, typer.Argument(metavar="[PAGE]…", help="Pages, by name; all if none.")] = None,
     folder: Annotated[Path, typer.Option(metavar="DIR", help="Where the pages are.")] = Path("docs/gallery"),
     seeds: Seeds = "1,",
+    kernel: Annotated[bool, typer.Option("--kernel", help="Beside them the default inside of NumPyro's MCMC.")] = False,
     json_file: RowsFile = None,
 ) -> None:
     """The models of the documentation's gallery: seconds of the default beside NumPyro's NUTS, compilation counted.
@@ -76,7 +77,7 @@ def gallery(
         chosen = pages(folder, names or ())
     for page in chosen:
         with measuring(f"processes on {page.stem}"):
-            rows += compare(page, numbers, json_file)
+            rows += compare(page, numbers, json_file, kernel=kernel)
     seconds = lambda row, key: f"> {LIMIT:.0f}" if row[key] >= LIMIT else f"{row[key]:.1f}"
     columns = [
         *((key, lambda row, key=key: str(row.get(key, ""))) for key in ("target", "n", "peer")),

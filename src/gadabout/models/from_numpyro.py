@@ -131,7 +131,8 @@ class NumPyroModel(AbstractForeign):
     def __init__(self, model: Callable, args: tuple, kwargs: dict, dims: Any, coords: Any):
         from numpyro.distributions import biject_to
 
-        self._made_of: tuple[Any, ...] = model, args, kwargs, dims, coords
+        self.made_of: tuple[Any, ...] = model, args, kwargs, dims, coords
+        """the arguments of this model"""
         name = getattr(model, "__name__", type(model).__name__)
         sites = called("model", "of its arguments", _sites, model, args, kwargs)
         self._unobserved = {} if any(map(_is_data, sites.values())) else _values(_latent(sites))
@@ -174,7 +175,7 @@ class NumPyroModel(AbstractForeign):
         missing = {name: value for name, value in self._unobserved.items() if name not in names}
         if not 0 < len(missing) < len(self._unobserved):
             return self
-        model, *rest = self._made_of
+        model, *rest = self.made_of
         return NumPyroModel(_given(model, missing), *rest)
 
     def unconstrain(self, position):

@@ -8,9 +8,7 @@ are the same to the last bit, the constant had no effect on its draws.
 
 import ast
 import json
-import os
 import shutil
-import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,6 +17,7 @@ from statistics import geometric_mean
 from typing import Any
 
 import gadabout
+from gadabout.lab.json_process import answer
 from gadabout.lab.peers import wild
 from gadabout.lab.rows import Rows
 from gadabout.targets import sets
@@ -88,12 +87,11 @@ def _process(change: tuple[str, ast.Constant, Any] | None, asked: Sequence[Mappi
             line = lines[place.lineno - 1]
             lines[place.lineno - 1] = line[: place.col_offset] + repr(value).encode() + line[place.end_col_offset :]
             path.write_bytes(b"".join(lines))
-        environment = os.environ | {"PYTHONPATH": folder, "JAX_ENABLE_X64": "1"}
-        command = [sys.executable, "-W", "ignore", "-m", __name__, json.dumps(asked)]
-        done = subprocess.run(command, env=environment, capture_output=True, text=True)
-    if done.returncode:
-        raise RuntimeError(f"{change}: {(done.stderr.strip().splitlines() or ['the process failed'])[-1]}")
-    return json.loads(done.stdout.splitlines()[-1])
+        try:
+            return answer(__name__, asked, {"PYTHONPATH": folder, "JAX_ENABLE_X64": "1"})
+        except RuntimeError as error:
+            changed_to = "" if change is None else f" with {change[0]} = {change[2]}"
+            raise RuntimeError(f"the default{changed_to} failed in a process of its own: {error}") from None
 
 
 def run(known: Mapping[str, Any]) -> dict[str, Any]:

@@ -9,7 +9,6 @@ the number of runs whose draws may be used by R-hat and the truth; the seconds o
 """
 
 import json
-import os
 import subprocess
 import sys
 import time
@@ -21,6 +20,7 @@ from typing import Any
 
 import numpy as np
 
+from gadabout.lab.json_process import answer
 from gadabout.lab.peers import OURS
 from gadabout.lab.peers.peer_cold import WANTED, enough
 from gadabout.lab.peers.peer_samplers import PEERS
@@ -41,16 +41,12 @@ GIVEN_UP = {"seconds": MOST_SECONDS, "q": 0.0, "good": False}
 
 def process(known: Mapping[str, Any], module: str = __name__, limit: float = MOST_SECONDS) -> dict[str, Any]:
     """Runs `module` as a process and returns its JSON; `GIVEN_UP` after `limit` seconds, RuntimeError if it fails."""
-    environment = os.environ | {"JAX_ENABLE_X64": "1", "JAX_ENABLE_COMPILATION_CACHE": "false"}
-    command = [sys.executable, "-W", "ignore", "-m", module, json.dumps(known)]
     try:
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=limit)
+        return answer(module, known, {"JAX_ENABLE_X64": "1", "JAX_ENABLE_COMPILATION_CACHE": "false"}, limit)
     except subprocess.TimeoutExpired:
         return GIVEN_UP | {"seconds": limit}
-    if done.returncode:
-        said = done.stderr.strip().splitlines() or ["it said nothing"]
-        raise RuntimeError(f"{known['peer']} on {known['target']} failed in a process of its own: {said[-1]}")
-    return json.loads(done.stdout.strip().splitlines()[-1])
+    except RuntimeError as error:
+        raise RuntimeError(f"{known['peer']} on {known['target']} failed in a process of its own: {error}") from None
 
 
 def compare(

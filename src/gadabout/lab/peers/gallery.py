@@ -1,5 +1,7 @@
 """Seconds of the gallery's models: the default as its pages call it, compared with NumPyro's NUTS with its defaults.
 
+The default can also be run as a kernel of NumPyro's `MCMC`, with NUTS's number of chains.
+
 The first cell of a page defines `model`. Each run is a process of its own, which runs that cell; the clock starts after
 the cell and stops when the result is complete. As in `from_call`, the q of a first run of `FIRST` draws per chain gives
 the number of draws for q = 1,000. Processes are stopped after `LIMIT` seconds. q is the smallest ESS of one of the
@@ -32,7 +34,8 @@ from gadabout.lab.peers.truth import differences, of_chains
 from gadabout.lab.rows import Rows
 from gadabout.model import AbstractModel
 
-THEIRS = "numpyro"
+THEIRS, KERNEL = "numpyro", "numpyro-kernel"
+NUMPYRO_CHAINS = PEERS[THEIRS].usual
 LIMIT = 300.0
 """seconds after which a process is stopped"""
 CELL = re.compile(r"^```\{code-cell\}[^\n]*\n(.*?)^```", re.DOTALL | re.MULTILINE)
@@ -67,25 +70,29 @@ def compare(
     seeds: Sequence[int],
     file: Path | None = None,
     run: Callable[[Mapping[str, Any]], Mapping[str, Any]] | None = None,
+    *,
+    kernel: bool = False,
 ) -> list[dict[str, Any]]:
     """A row for the default and one for NumPyro: the first run, median seconds to q = 1,000, and number of good runs.
 
-    `apart` is the largest difference of the two first runs in a mean or a variance, in combined standard errors; None
+    With `kernel`, pages with a NumPyro model have a third row, for the default inside of NumPyro's `MCMC`. `apart` is
+    the largest difference of the first two rows' first runs in a mean or a variance, in combined standard errors; None
     if one was stopped. Runs that `file` holds are not made again, unless the cell that defines the model has changed.
     Raises RuntimeError if a process fails.
     """
     cell = hashlib.sha256(cells(page)[0].encode()).hexdigest()
     stored, rows, run = Rows(file), [], run or (lambda known: process(known, __name__, LIMIT))
     made_once = lambda known: stored.row({**known, "start": "call"}, lambda: run(known))
-    for peer in (OURS, THEIRS):
-        known = {"target": page.stem, "page": str(page), "cell": cell, "peer": peer, "chains": PEERS[peer].usual}
+    for peer in (OURS, THEIRS, KERNEL) if kernel and "models.numpyro(" in cells(page)[0] else (OURS, THEIRS):
+        chains = NUMPYRO_CHAINS if peer == KERNEL else PEERS[peer].usual
+        known = {"target": page.stem, "page": str(page), "cell": cell, "peer": peer, "chains": chains}
         first = made_once(known | {"draws": FIRST, "seed": TUNING_SEED})
         draws = enough(first)
         lost = GIVEN_UP | {"seconds": LIMIT}
         runs = [lost if draws is None else made_once(known | {"draws": draws, "seed": seed}) for seed in seeds]
         wanted = median(to_wanted(each, LIMIT) for each in runs)
         rows.append(first | {"wanted": wanted, "good": sum(each["good"] for each in runs), "runs": runs})
-    apart = _apart(*(row.get("figures") for row in rows))
+    apart = _apart(*(row.get("figures") for row in rows[:2]))
     return [row | {"apart": apart} for row in rows]
 
 
@@ -103,18 +110,41 @@ def main(known: dict[str, Any]) -> None:
     assert model.layout is not None
     if known["peer"] == THEIRS and not model.starts_itself:
         model.start = partial(_uniform, model)
-    theirs = PEERS[known["peer"]].prepare(model, *asked)  # imports the peer's program
+    prepare = _kernel if known["peer"] == KERNEL else PEERS[known["peer"]].prepare
+    theirs: Callable[[int], Any] = prepare(model, *asked)  # imports the peer's program
     began, findings = time.perf_counter(), []
     if known["peer"] == OURS:
         tree = sample(model, num_draws=known["draws"], seed=known["seed"], progress=False)
         seconds, findings = time.perf_counter() - began, sorted({each["kind"] for each in tree.attrs["findings"]})
         by_name: dict[str, Any] = {name: tree["posterior"][name].values for name in model.layout.names}
+    elif known["peer"] == KERNEL:
+        by_name = theirs(known["seed"])
+        seconds = time.perf_counter() - began
     else:
         drawn, _ = theirs(known["seed"])
         seconds = time.perf_counter() - began
         by_name = model.constrain(drawn)
     x = np.concatenate([np.reshape(values, (*asked, -1)) for values in by_name.values()], -1)
     print(json.dumps({"seconds": seconds, "n": x.shape[-1], "findings": findings} | _judged(x)))
+
+
+def _kernel(model: Any, chains: int, draws: int) -> Callable[[int], dict[str, np.ndarray]]:
+    """A function of a seed: draws (chain, draw, …) by variable, by the default as a kernel of NumPyro's `MCMC`."""
+    from numpyro.infer import MCMC  # pyright: ignore[reportMissingImports]
+
+    from gadabout.api.numpyro_kernel import NumPyroKernel
+
+    function, args, kwargs, *_ = model.made_of
+    asked: dict[str, Any] = {"num_warmup": FIRST, "num_samples": draws, "num_chains": chains}
+
+    def run(seed: int) -> dict[str, np.ndarray]:
+        kernel = NumPyroKernel(function, num_draws=draws)
+        mcmc = MCMC(kernel, **asked, chain_method="vectorized", progress_bar=False)
+        mcmc.run(jax.random.key(seed), *args, **kwargs)
+        drawn = mcmc.get_samples(group_by_chain=True)
+        return {name: np.asarray(drawn[name]) for name in model.layout.names}
+
+    return run
 
 
 def _uniform(model: AbstractModel, key: Key[Array, ""]) -> PyTree:

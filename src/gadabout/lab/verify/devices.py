@@ -3,8 +3,6 @@
 import contextlib
 import io
 import json
-import os
-import subprocess
 import sys
 import warnings
 from typing import Any
@@ -16,6 +14,7 @@ from jax.sharding import Mesh
 
 from gadabout.algorithms import default
 from gadabout.driver import loop
+from gadabout.lab.json_process import answer
 from gadabout.lab.verify.exact import SKEW
 from gadabout.lab.verify.frame import FALSE_ALARM, Figure, Found, Item, Parts, bound
 from gadabout.lab.verify.samplers import exact_samplers
@@ -94,12 +93,8 @@ def measured(name: str) -> dict[str, Any]:
 
 def _elsewhere(name: str) -> dict[str, Any]:
     """The result of `measured` from a process of its own: host devices must be configured before JAX is used."""
-    environment = os.environ | {"JAX_NUM_CPU_DEVICES": str(DEVICES), "JAX_ENABLE_X64": "1", "JAX_PLATFORMS": "cpu"}
-    command = [sys.executable, "-m", __name__, name]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True)
-    if done.returncode:
-        raise RuntimeError(f"{' '.join(command)} failed: {done.stderr[-2_000:]}")
-    return json.loads(done.stdout.splitlines()[-1])
+    devices = {"JAX_NUM_CPU_DEVICES": str(DEVICES), "JAX_PLATFORMS": "cpu"}
+    return answer(__name__, name, devices | {"JAX_ENABLE_X64": "1"})
 
 
 def _found(full: bool, store: Parts) -> Found:
@@ -147,4 +142,4 @@ DEVICE_LAYOUTS = Item(
 )
 
 if __name__ == "__main__":
-    print(json.dumps(measured(sys.argv[1])))
+    print(json.dumps(measured(json.loads(sys.argv[1]))))
