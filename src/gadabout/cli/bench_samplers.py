@@ -245,6 +245,9 @@ def samplers(
     ] = None,
     chains: Annotated[int, number("--chains", 1, "Chains, pooled.")] = 4,
     draws: Annotated[int, number("--draws", 4, "Draws kept of each chain.")] = 5_000,
+    warmup: Annotated[
+        int | None, typer.Option(parser=whole("--warmup", 0), metavar="N", help="Warm-up; the sampler's own if none.")
+    ] = None,
     seed: Seed = 0,
     data_home: DataHome = None,
     json_file: JsonFile = None,
@@ -257,7 +260,7 @@ def samplers(
     rows = []
     for name in targets or ["neal", "german", "caravan"]:
         with measuring(f"samplers on {name}"):
-            found = list(measure([name], chains, draws, seed, data_home, sampler))
+            found = list(measure([name], chains, draws, seed, data_home, sampler, warmup))
         rows += found
         _show_samplers(f"{name}: {chains} chains of {draws} draws, warm-up counted", found)
     save_json(json_file, rows)

@@ -26,7 +26,12 @@ VARIANTS: dict[str, Callable[[], Sampler | Plan]] = {
 
 
 def measure(
-    problem: targets.Problem, sampler: Sampler | Plan, num_chains: int, num_draws: int, seed: int
+    problem: targets.Problem,
+    sampler: Sampler | Plan,
+    num_chains: int,
+    num_draws: int,
+    seed: int,
+    num_warmup: int | None,
 ) -> dict[str, Any]:
     """The cost and the `quality` of one run."""
     tree = sample(
@@ -34,6 +39,7 @@ def measure(
         sampler=sampler,
         seed=seed,
         num_chains=num_chains,
+        num_warmup=num_warmup,
         num_draws=num_draws,
         record=["posterior", "acceptance_rate"],
         progress=False,
@@ -71,8 +77,9 @@ def samplers(
     seed: int,
     data_home: str | Path | None = None,
     chosen: list[str] | None = None,
+    num_warmup: int | None = None,
 ) -> Iterator[dict[str, Any]]:
-    """Yields a row for each target and sampler. Times include warm-up, which has the sampler's own length.
+    """Yields a row for each target and sampler. Times include warm-up, whose length is the sampler's own unless given.
 
     `chosen` are names of `RECIPES` and `VARIANTS`; all if none are given. Raises ValueError for another name.
     """
@@ -85,5 +92,5 @@ def samplers(
         for label in chosen or made:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # the row has the warnings
-                row = measure(problem, made[label](), num_chains, num_draws, seed)
+                row = measure(problem, made[label](), num_chains, num_draws, seed, num_warmup)
             yield {"target": name, "sampler": label, **row}
