@@ -4,7 +4,6 @@ A page whose cells take more than some ten seconds has the comment line `% long`
 """
 
 import re
-import warnings
 from pathlib import Path
 
 import matplotlib as mpl
@@ -48,13 +47,3 @@ def test_every_kind_of_finding_stands_in_the_guide():
     )
     told = set(re.findall(r"^\| `([a-z-]+)` \|", (DOCS / "guides" / "warnings.md").read_text(), re.MULTILINE))
     assert kinds == told
-
-
-def test_the_readmes_blocks_raise_no_warning(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    text, namespace = (DOCS.parent / "README.md").read_text(), {"__name__": "readme"}
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", UserWarning)
-        for block in re.findall(r"```python\n(.*?)```", text, re.DOTALL):
-            exec(compile(block, "README.md", "exec"), namespace)
-    assert [str(warning.message) for warning in caught if issubclass(warning.category, UserWarning)] == []

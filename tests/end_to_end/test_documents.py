@@ -2,6 +2,7 @@
 
 import re
 import shlex
+import warnings
 from pathlib import Path
 
 import jax
@@ -20,11 +21,14 @@ def blocks(document, language):
 
 
 def test_python_examples_of_the_readme(capsys, monkeypatch, tmp_path):
-    """In one namespace, as a reader would type them; they leave a store where they are run."""
+    """In one namespace, as a reader would type them, without a warning; they leave a store where they are run."""
     monkeypatch.chdir(tmp_path)
     namespace: dict = {"__name__": "readme"}
-    for block in blocks("README.md", "python"):
-        exec(compile(block, "README.md", "exec"), namespace)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", UserWarning)
+        for block in blocks("README.md", "python"):
+            exec(compile(block, "README.md", "exec"), namespace)
+    assert [str(warning.message) for warning in caught if issubclass(warning.category, UserWarning)] == []
     assert "r_hat" in capsys.readouterr().out
     scales = jnp.exp(namespace["tree"]["learned"]["proposal.log_scale"].values)
     assert 5 < scales[1] / scales[0] < 20
@@ -76,7 +80,7 @@ def test_command_lines_of_the_readme(arguments, tmp_path, monkeypatch, data_home
     Path("my_model.py").write_text("def log_density(x):\n    return -0.5 * x @ x\n")
     shorter = {
         "sample": ["--warmup", "500"],
-        "bench overhead": ["--iterations", "500", "--repeats", "1"],
+        "bench overhead": ["correlated-2d", "--iterations", "500", "--repeats", "1"],
         "bench peers": ["--peer", "gadabout", "--draws", "100", "--repeats", "1"],
         "verify": ["refusals"],
     }
