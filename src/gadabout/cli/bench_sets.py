@@ -89,7 +89,7 @@ def gallery(
         ("apart", lambda row: "" if row["apart"] is None else f"{row['apart']:.1f}"),
         ("findings", lambda row: ", ".join(row.get("findings", ()))),
     ]
-    show_table("Seconds of a call of 1,000 draws a chain, and to q = 1,000", columns, rows)
+    show_table("Seconds of a call of 1,000 draws a chain, and to q = 1,000", columns, rows, whole=3)
 
 
 def regret(
