@@ -80,7 +80,7 @@ def test_command_lines_of_the_readme(arguments, tmp_path, monkeypatch, data_home
     Path("my_model.py").write_text("def log_density(x):\n    return -0.5 * x @ x\n")
     shorter = {
         "sample": ["--warmup", "500"],
-        "bench overhead": ["correlated-2d", "--iterations", "500", "--repeats", "1"],
+        "bench overhead": ["--iterations", "500", "--repeats", "1"],
         "bench peers": ["--peer", "gadabout", "--draws", "100", "--repeats", "1"],
         "verify": ["refusals"],
     }

@@ -132,7 +132,7 @@ class NumPyroModel(AbstractForeign):
         from numpyro.distributions import biject_to
 
         self.made_of: tuple[Any, ...] = model, args, kwargs, dims, coords
-        """the arguments of this model"""
+        """the function, and the arguments that it was given with"""
         name = getattr(model, "__name__", type(model).__name__)
         sites = called("model", "of its arguments", _sites, model, args, kwargs)
         self._unobserved = {} if any(map(_is_data, sites.values())) else _values(_latent(sites))

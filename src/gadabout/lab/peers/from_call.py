@@ -41,12 +41,11 @@ GIVEN_UP = {"seconds": MOST_SECONDS, "q": 0.0, "good": False}
 
 def process(known: Mapping[str, Any], module: str = __name__, limit: float = MOST_SECONDS) -> dict[str, Any]:
     """Runs `module` as a process and returns its JSON; `GIVEN_UP` after `limit` seconds, RuntimeError if it fails."""
+    what = f"{known['peer']} on {known['target']}"
     try:
-        return answer(module, known, {"JAX_ENABLE_X64": "1", "JAX_ENABLE_COMPILATION_CACHE": "false"}, limit)
+        return answer(what, module, known, {"JAX_ENABLE_X64": "1", "JAX_ENABLE_COMPILATION_CACHE": "false"}, limit)
     except subprocess.TimeoutExpired:
         return GIVEN_UP | {"seconds": limit}
-    except RuntimeError as error:
-        raise RuntimeError(f"{known['peer']} on {known['target']} failed in a process of its own: {error}") from None
 
 
 def compare(

@@ -35,7 +35,6 @@ from gadabout.lab.rows import Rows
 from gadabout.model import AbstractModel
 
 THEIRS, KERNEL = "numpyro", "numpyro-kernel"
-NUMPYRO_CHAINS = PEERS[THEIRS].usual
 LIMIT = 300.0
 """seconds after which a process is stopped"""
 CELL = re.compile(r"^```\{code-cell\}[^\n]*\n(.*?)^```", re.DOTALL | re.MULTILINE)
@@ -84,7 +83,7 @@ def compare(
     stored, rows, run = Rows(file), [], run or (lambda known: process(known, __name__, LIMIT))
     made_once = lambda known: stored.row({**known, "start": "call"}, lambda: run(known))
     for peer in (OURS, THEIRS, KERNEL) if kernel and "models.numpyro(" in cells(page)[0] else (OURS, THEIRS):
-        chains = NUMPYRO_CHAINS if peer == KERNEL else PEERS[peer].usual
+        chains = PEERS[THEIRS if peer == KERNEL else peer].usual
         known = {"target": page.stem, "page": str(page), "cell": cell, "peer": peer, "chains": chains}
         first = made_once(known | {"draws": FIRST, "seed": TUNING_SEED})
         draws = enough(first)
@@ -117,13 +116,10 @@ def main(known: dict[str, Any]) -> None:
         tree = sample(model, num_draws=known["draws"], seed=known["seed"], progress=False)
         seconds, findings = time.perf_counter() - began, sorted({each["kind"] for each in tree.attrs["findings"]})
         by_name: dict[str, Any] = {name: tree["posterior"][name].values for name in model.layout.names}
-    elif known["peer"] == KERNEL:
-        by_name = theirs(known["seed"])
-        seconds = time.perf_counter() - began
     else:
-        drawn, _ = theirs(known["seed"])
+        drawn = theirs(known["seed"])
         seconds = time.perf_counter() - began
-        by_name = model.constrain(drawn)
+        by_name = drawn if known["peer"] == KERNEL else model.constrain(drawn[0])
     x = np.concatenate([np.reshape(values, (*asked, -1)) for values in by_name.values()], -1)
     print(json.dumps({"seconds": seconds, "n": x.shape[-1], "findings": findings} | _judged(x)))
 

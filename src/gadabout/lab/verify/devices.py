@@ -94,7 +94,7 @@ def measured(name: str) -> dict[str, Any]:
 def _elsewhere(name: str) -> dict[str, Any]:
     """The result of `measured` from a process of its own: host devices must be configured before JAX is used."""
     devices = {"JAX_NUM_CPU_DEVICES": str(DEVICES), "JAX_PLATFORMS": "cpu"}
-    return answer(__name__, name, devices | {"JAX_ENABLE_X64": "1"})
+    return answer(f"{name} over devices", __name__, name, devices | {"JAX_ENABLE_X64": "1"})
 
 
 def _found(full: bool, store: Parts) -> Found:
