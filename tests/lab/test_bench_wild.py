@@ -102,6 +102,7 @@ def test_the_command_keeps_its_rows_and_goes_on(tmp_path, monkeypatch):
         ([], sets.SETS["wild"].builders),
         (["--set", "hierarchical"], sets.SETS["hierarchical"].builders),
         (["--set", "modes"], sets.SETS["modes"].builders),
+        (["--set", "curved"], sets.SETS["curved"].builders),
         (["bym2", "funnel"], ["bym2", "funnel"]),
     ],
 )

@@ -1,4 +1,4 @@
-"""The hierarchical set and the set of modes: log densities beside others in scipy, starts, exact draws and truths."""
+"""The sets but the wild one: log densities beside others in scipy, starts, exact draws and truths."""
 
 import hashlib
 from functools import cache
@@ -12,7 +12,8 @@ from scipy.special import expit, softmax
 
 from gadabout.lab.peers.sturdy import STURDY
 from gadabout.lab.peers.truth import EXACT
-from gadabout.targets import available, hierarchical, load, model, modes, sets, wild
+from gadabout.targets import available, curved, hierarchical, load, model, modes, sets, wild
+from gadabout.targets.curved.parabolas import rotation
 from gadabout.targets.hierarchical import series_and_fields
 from gadabout.targets.modes import islands, period, symmetric
 
@@ -40,6 +41,14 @@ SIZES = {
     "mixture-labels": 7,
     "sign-flips": 7,
     "period": 5,
+    "twisted-gaussian": 8,
+    "rosenbrock": 2,
+    "hybrid-rosenbrock": 7,
+    "six-parabolas": 12,
+    "products": 6,
+    "rotated-parabola": 5,
+    "bent-funnel": 6,
+    "saturation": 2,
 }
 norm, cauchy = stats.norm.logpdf, stats.cauchy.logpdf
 
@@ -228,6 +237,48 @@ def of_period(p, d):
     return total
 
 
+def twisted_gaussian(p, d):
+    back = p["x"] + np.eye(8)[1] * 0.03 * (p["x"][0] ** 2 - 100)
+    return norm(back, 0, [10.0] + 7 * [1.0]).sum()
+
+
+def rosenbrock(p, d):
+    """Rosenbrock's function, with the coefficient 100."""
+    return -((p["a"] - 1) ** 2 + 100 * (p["b"] - p["a"] ** 2) ** 2) / 2
+
+
+def hybrid_rosenbrock(p, d):
+    total = norm(p["a"], 1)
+    for branch in p["b"]:
+        for before, b in zip([p["a"], branch[0]], branch, strict=True):
+            total += norm(b, before**2, 0.3)
+    return total
+
+
+def six_parabolas(p, d):
+    return norm(p["u"]).sum() + norm(p["v"], p["u"] ** 2, 0.3).sum()
+
+
+def products(p, d):
+    a, b, c = p["u"]
+    return norm(p["u"], 1).sum() + norm(p["v"], [a * b, b * c, c * a], 0.2).sum()
+
+
+def rotated_parabola(p, d):
+    y = np.linalg.solve(rotation(), p["x"])
+    return norm(y[[0, 2, 3, 4]]).sum() + norm(y[1], y[0] ** 2, 0.2)
+
+
+def bent_funnel(p, d):
+    return norm(p["v"]) + norm(p["x"], p["v"] ** 2, np.exp(p["v"])).sum()
+
+
+def saturation(p, d):
+    v, k = np.exp(p["log_v"]), np.exp(p["log_k"])
+    total = norm(p["log_v"], 0, 1.5) + norm(p["log_k"], 0, 1.5)
+    return total + sum(norm(y, v / (1 + k / s), 0.05) for y, s in zip(d["y"], d["s"], strict=True))
+
+
 REFERENCES = {
     "two-islands-2": lambda p, d: of_islands(p, islands.two_islands(2)),
     "two-islands-5": lambda p, d: of_islands(p, islands.two_islands(5)),
@@ -248,7 +299,7 @@ def starts(m, count=32):
 
 
 def test_names_are_unique_and_described():
-    names = [*hierarchical.BUILDERS, *modes.BUILDERS]
+    names = [*hierarchical.BUILDERS, *modes.BUILDERS, *curved.BUILDERS]
     assert names == list(SIZES)
     assert [*wild.BUILDERS, *names] == sets.NAMES
     assert len({*sets.NAMES, *available()}) == len(sets.NAMES) + len(available())
@@ -312,7 +363,7 @@ def test_simulated_data_are_the_same_every_time():
     words = ""
     for name in SIZES:
         words += "".join(f"{name} {key} {np.sum(values):.3f}\n" for key, values in loaded(name).data.items())
-    assert hashlib.sha256(words.encode()).hexdigest()[:16] == "c8ce9628198b1869"
+    assert hashlib.sha256(words.encode()).hexdigest()[:16] == "e9a0ebc922d3e618"
 
 
 @pytest.mark.parametrize("name", [name for name in SIZES if name in EXACT])

@@ -230,7 +230,7 @@ def wild(
     ] = None,
     set_name: Annotated[
         str | None,
-        typer.Option("--set", metavar="NAME", help="wild, hierarchical or modes.", show_default="wild"),
+        typer.Option("--set", metavar="NAME", help="wild, hierarchical, modes or curved.", show_default="wild"),
     ] = None,
     seeds: Seeds = "3",
     json_file: RowsFile = None,

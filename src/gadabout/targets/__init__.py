@@ -1,4 +1,4 @@
-"""Built-in target distributions, by name: the posteriors of the paper's experiments, and three sets of others."""
+"""Built-in target distributions, by name: the posteriors of the paper's experiments, and four sets of others."""
 
 import difflib
 from contextlib import AbstractContextManager, nullcontext
@@ -7,7 +7,7 @@ from pathlib import Path
 import jax
 
 from gadabout.model import AbstractModel
-from gadabout.targets import gaussian, hierarchical, logistic, modes, sets, wild
+from gadabout.targets import curved, gaussian, hierarchical, logistic, modes, sets, wild
 from gadabout.targets.data import DataError, data_folder, fetch
 from gadabout.targets.problem import Problem
 
@@ -15,6 +15,7 @@ __all__ = [
     "DataError",
     "Problem",
     "available",
+    "curved",
     "data_folder",
     "fetch",
     "hierarchical",

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from gadabout.model import Model
-from gadabout.targets import hierarchical, modes, wild
+from gadabout.targets import curved, hierarchical, modes, wild
 
 
 class TargetSet(NamedTuple):
@@ -27,6 +27,7 @@ SETS = {
     "wild": TargetSet("everyday posteriors and awkward shapes", wild.BUILDERS, wild.TRUTH),
     "hierarchical": TargetSet("hierarchical models", hierarchical.BUILDERS, hierarchical.TRUTH),
     "modes": TargetSet("several modes", modes.BUILDERS, modes.TRUTH),
+    "curved": TargetSet("curved ridges", curved.BUILDERS, curved.TRUTH),
 }
 NAMES = [name for each in SETS.values() for name in each.builders]
 """Names of all posteriors of all sets."""

@@ -24,6 +24,7 @@ from gadabout.files import json_value, write_text
 from gadabout.lab.peers.sturdy import STURDY
 from gadabout.model import Model
 from gadabout.targets import sets
+from gadabout.targets.curved import parabolas, saturation
 from gadabout.targets.modes import islands, period
 from gadabout.targets.wild import geometry, regressions
 
@@ -38,6 +39,14 @@ EXACT = {
     "two-islands-20": islands.two_islands_20_draws,
     "ring-of-eight": islands.ring_of_eight_draws,
     "period": period.period_draws,
+    "twisted-gaussian": parabolas.twisted_gaussian_draws,
+    "rosenbrock": parabolas.rosenbrock_draws,
+    "hybrid-rosenbrock": parabolas.hybrid_rosenbrock_draws,
+    "six-parabolas": parabolas.six_parabolas_draws,
+    "products": parabolas.products_draws,
+    "rotated-parabola": parabolas.rotated_parabola_draws,
+    "bent-funnel": parabolas.bent_funnel_draws,
+    "saturation": saturation.saturation_draws,
 }
 HEAVY = ("funnel", "varying-slopes", "nested-effects")
 """targets judged by quantiles: rare, distant draws make an estimated variance useless, even that of a log scale"""
