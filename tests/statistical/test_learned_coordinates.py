@@ -47,6 +47,30 @@ def test_a_funnel_is_drawn_from_its_neck_to_its_mouth():
     assert not tree.attrs["findings"]
 
 
+def parabolas(position):
+    """Hybrid Rosenbrock: three branches of two parabolas, one along the other."""
+    a, b = position["a"], position["b"]
+    return normal(a, 1.0, 1.0) + normal(b[:, 0], a**2, 0.3) + normal(b[:, 1], b[:, 0] ** 2, 0.3)
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_curved_ridges_are_drawn_to_their_ends(seed):
+    """Also the square of what bends all: a mixture in place of coordinates lost ends, and second moments with them."""
+    tree = gad.sample(parabolas, {"a": jnp.zeros(()), "b": jnp.zeros((3, 2))}, seed=seed, progress=False)
+    a, b, ess = (*(tree["posterior"][name].values for name in "ab"), tree["diagnostics"]["ess_bulk"])
+    right_by_quantiles(a, 1 + stats.norm.ppf(SHARES), ess["a"])
+    for before, after in ((a[..., None], b[..., 0]), (b[..., 0], b[..., 1])):
+        for off in np.moveaxis((after - before**2) / 0.3, -1, 0):
+            right_by_quantiles(off, stats.norm.ppf(SHARES), ess["b"].values.min())
+    squares = (a.ravel() - 1) ** 2
+    assert abs(squares.mean() - 1) < 5 * np.sqrt(2 / LEAST_ESS)
+    choice = tree.attrs["choice"]
+    assert choice["coordinates"] == ["b lies about a parabola of b", "b lies about a parabola of a"]
+    assert choice["fisher_divergence"][1] < 1e-6
+    assert choice["move"] == "independence"
+    assert not tree.attrs["findings"]
+
+
 EFFECTS = np.array([28.0, 8.0, -3.0, 7.0, -1.0, 1.0, 18.0, 12.0])
 ERRORS = np.array([15.0, 10.0, 16.0, 11.0, 9.0, 11.0, 10.0, 18.0])
 

@@ -16,7 +16,7 @@ from gadabout.ensemble.ascent import (
 )
 from gadabout.ensemble.coordinates import Coordinates
 from gadabout.ensemble.gaussian import curvature, curved, geometric_mean, of_paths
-from gadabout.ensemble.modes import discarded_chains, distinct_starts, search_modes
+from gadabout.ensemble.modes import between, connected, discarded_chains, distinct_starts, search_modes
 
 N = 20
 
@@ -281,6 +281,46 @@ def test_no_other_mode_where_there_is_one():
     found = search_modes(density, starts, ascent, np.random.default_rng(0))
     assert found.elsewhere == 0
     assert not found.apart
+
+
+def parabola(x):
+    """x₂ ~ N(x₁²/2, 0.1), x₁ ~ N(0, 2), as log density and gradient; the others are N(0, 1)."""
+    off, scale = (x[:, 1] - 0.5 * x[:, 0] ** 2) / 0.01, np.r_[0.25, 0.0, np.ones(x.shape[1] - 2)]
+    value = -0.5 * np.sum(scale * x**2, 1) - 0.005 * off**2
+    grad = -scale * x
+    grad[:, 0] += off * x[:, 0]
+    grad[:, 1] -= off
+    return value, grad
+
+
+def test_the_ends_of_a_curved_ridge_are_in_one_mode():
+    """No straight line connects them, but short ones from point to point do."""
+    density = Density(parabola, 5)
+    along = np.linspace(-4, 4, 40)
+    x = np.column_stack([along, 0.5 * along**2, np.zeros((40, 3))])
+    assert between(density, x[:20], x[20:]).all()
+    modes = connected(density, x, x)
+    assert not modes.any()
+    order = np.random.default_rng(0).permutation(40)
+    assert not connected(density, x[order], x[order]).any()
+    starts = np.random.default_rng(1).uniform(-4, 4, (16, 5))
+    found = search_modes(density, starts, climb_to_typical_set(density, starts, "dense"), np.random.default_rng(0))
+    assert not found.apart
+
+
+def test_points_are_numbered_by_their_modes():
+    """Three modes on a line, six widths and more apart, with 12, 12 and 1 points; a broken chain of points is two."""
+    centres = np.array([-8.0, 0.0, 9.0])
+    three = sum_of(*(gaussian(np.ones(2), centre) for centre in centres))
+    density, rng = Density(three, 2), np.random.default_rng(3)
+    which = np.repeat([0, 1, 2], [12, 12, 1])
+    x = centres[which, None] + 0.7 * rng.standard_normal((25, 2))
+    modes = connected(density, x, x)
+    assert [len(set(modes[which == k])) for k in range(3)] == [1, 1, 1]
+    assert sorted(np.bincount(modes)) == [1, 12, 12]
+    gap = np.array([-4.0, -3.8, -3.6, 3.6, 3.8, 4.0])
+    x = np.column_stack([gap, 0.5 * gap**2, np.zeros((6, 3))])
+    assert len(set(connected(Density(parabola, 5), x, x))) == 2
 
 
 @pytest.mark.parametrize(("mass", "discarded"), [(-5.0, False), (-200.0, True)])

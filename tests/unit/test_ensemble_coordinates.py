@@ -19,12 +19,12 @@ from gadabout.ensemble.coordinates import (
 from tests.exact_draws import Rows, generator
 
 N = 7
-LAYERS = (0, 1, 3)
+LAYERS = (0, 1, 4)
 """numbers of layers"""
 
 
-def layer_of(rng, n=N, p=2, q=3, pools=False, mixes=False):
-    """One with random ancestors and children, slopes and log scales; precisions, of which one is 0; and a basis."""
+def layer_of(rng, n=N, p=2, q=3, pools=False, mixes=False, bends=False):
+    """One with random ancestors and children, slopes and log scales; precisions, one of them 0; a basis; and bends."""
     indices = rng.permutation(n)
     matrix = lambda: 0.5 * rng.standard_normal((q, p))
     centre, location = rng.standard_normal(p), rng.standard_normal(q)
@@ -34,13 +34,15 @@ def layer_of(rng, n=N, p=2, q=3, pools=False, mixes=False):
         layer = replace(layer, precision=np.exp(rng.standard_normal(q)), data_precision=q_of_data)
         layer = replace(layer, data_location=rng.standard_normal(q))
     V = rng.standard_normal((q, q))
-    return replace(layer, basis=V / np.abs(np.linalg.det(V)) ** (1 / q)) if mixes else layer
+    layer = replace(layer, basis=V / np.abs(np.linalg.det(V)) ** (1 / q)) if mixes else layer
+    Q = 0.1 * rng.standard_normal((q, p, p))
+    return replace(layer, bends=Q + np.swapaxes(Q, 1, 2)) if bends else layer
 
 
 def coordinates_of(count, dense, seed=0, n=N):
     """Some with so many layers, of different sizes."""
     rng = generator(seed)
-    layers = tuple(layer_of(rng, n, 1 + i % 2, 2 + i % 2, i > 0, i > 1) for i in range(count))
+    layers = tuple(layer_of(rng, n, 1 + i % 2, 2 + i % 2, i in (1, 2), i == 2, i > 1) for i in range(count))
     factor = np.tril(0.3 * rng.standard_normal((n, n)), -1) + np.diag(0.5 + rng.random(n))
     factor = factor if dense else np.diagonal(factor) * rng.choice([-1, 1], n)
     return Coordinates(rng.standard_normal(n), factor, layers)
@@ -53,6 +55,7 @@ def x_of(here, z):
     for layer in reversed(here.layers):
         a = x[layer.ancestors] - layer.centre
         place, scale = layer.location + layer.slopes @ a, jnp.exp(layer.log_scales @ a)
+        place += 0.0 if layer.bends is None else jnp.stack([a @ Q @ a for Q in layer.bends])
         if layer.data_precision is not None:
             precision = layer.precision / scale**2 + layer.data_precision
             place = (layer.precision / scale**2 * place + layer.data_precision * layer.data_location) / precision
@@ -119,20 +122,20 @@ def test_gradients_are_those_of_jax(count, dense):
     np.testing.assert_allclose(pulled_back, expected, atol=1e-10 * size)
 
 
-@pytest.mark.parametrize("count", [2, 3], ids=["pools", "basis"])
-@pytest.mark.parametrize("bug", ["share", "basis"])
+@pytest.mark.parametrize("count", [2, 3], ids=["pools", "basis and bends"])
+@pytest.mark.parametrize("bug", ["data_precision", "basis", "bends"])
 def test_a_pull_that_leaves_something_out_is_found(count, bug):
-    """The planted bugs: the share of the model's precision, or the basis."""
+    """The planted bugs: the share of the model's precision, the basis, or the slope of a parabola."""
 
     class Wrong(Noncentring):
         def pull(self, y, grad, of=None):
-            wrong = {"data_precision": None} if bug == "share" else {"basis": None}
+            wrong = {bug: None}
             return Noncentring.pull(replace(Noncentring(**vars(self)), **wrong), y, grad)
 
     here, z = coordinates_of(count, True), generator(3).standard_normal((9, N))
     wrong = replace(here, layers=tuple(Wrong(**vars(layer)) for layer in here.layers))
     grad, other = (each.value_and_grad(Rows(N, by_jax), z)[1] for each in (here, wrong))
-    assert (np.abs(grad - other).max() > 0.1) == (bug == "share" or count == 3)
+    assert (np.abs(grad - other).max() > 0.1) == (bug == "data_precision" or count == 3)
 
 
 def test_a_pull_with_scales_twice_as_large_is_found():
@@ -249,6 +252,10 @@ def pools(layer):
     return replace(layer, precision=ones, data_precision=ones, data_location=ones)
 
 
+def bends(layer):
+    return replace(layer, bends=np.ones((*layer.slopes.shape, len(layer.ancestors))))
+
+
 SCHOOLS = ["mu", "log_tau", *(f"theta[{i}]" for i in range(3))]
 
 
@@ -296,6 +303,17 @@ SCHOOLS = ["mu", "log_tau", *(f"theta[{i}]" for i in range(3))]
             [replace(pools(of_words([1], [0, 2, 3, 4], 4 * [[1]])), basis=np.eye(4))],
             SCHOOLS,
             ["mu and theta are scaled by exp(log_tau), in a basis of their own, where data say little"],
+        ),
+        ([bends(of_words([1], [0], [[0]]))], ["x[0]", "x[1]"], ["x[0] lies about a parabola of x[1]"]),
+        (
+            [bends(of_words([0, 1], [2, 3, 4], 3 * [[0, 1]], 3 * [[1, 0]]))],
+            SCHOOLS,
+            ["theta is scaled by exp(log_tau), about a parabola of mu and log_tau"],
+        ),
+        (
+            [bends(of_words([2, 3, 4], [0], [[0, 0, 0]]))],
+            SCHOOLS,
+            ["mu lies about a parabola of theta"],
         ),
         ([], SCHOOLS, []),
     ],

@@ -23,7 +23,8 @@ class Noncentring:
     The scale is log-linear, $s_j = e^{K_j a}$ and $m_j = c_j + B_j a$; or precisions add, as those of prior and data,
     $$s_j^{-2} = p_j e^{-2K_j a} + q_j,\quad m_j = w_j(c_j + B_j a) + (1 - w_j)\,d_j,\quad
     w_j = p_j e^{-2K_j a} s_j^2.$$
-    The first is the case p = 1, q = 0. All other coordinates are unchanged, x = y.
+    The first is the case p = 1, q = 0. With bends Q, $a^\top Q_j a$ is added to $c_j + B_j a$: children lie along a
+    parabola. All other coordinates are unchanged, x = y.
 
     In a hierarchical model written centred, the children are θ, their ancestor is the logarithm of their scale, and
     K = 1. Then y is the model written non-centred (Papaspiliopoulos, Roberts & Sköld 2007, "A general framework for the
@@ -44,6 +45,7 @@ class Noncentring:
         data_precision: q, of shape (q,); 0 where it is not given.
         data_location: d, of shape (q,); 0 where it is not given.
         basis: V, of shape (q, q), with determinant 1 or −1; the unit matrix where it is not given.
+        bends: Q, symmetric, of shape (q, p, p); 0 where it is not given.
     """
 
     ancestors: np.ndarray
@@ -56,6 +58,7 @@ class Noncentring:
     data_precision: np.ndarray | None = None
     data_location: np.ndarray | None = None
     basis: np.ndarray | None = None
+    bends: np.ndarray | None = None
 
     @property
     def pools(self) -> bool:
@@ -87,12 +90,17 @@ class Noncentring:
         pulled[:, self.children] = stretched = np.exp(of.log_scale) * g
         of_scale = of.share * (stretched * y[:, self.children] + 1 - 2 * (1 - of.share) * of.apart * g)
         pulled[:, self.ancestors] += (of.share * g) @ self.slopes + of_scale @ self.log_scales
+        if self.bends is not None:
+            a = y[:, self.ancestors] - self.centre
+            pulled[:, self.ancestors] += 2 * np.einsum("mq,qab,mb->ma", of.share * g, self.bends, a)
         return pulled
 
     def of_ancestors(self, y: np.ndarray) -> "OfAncestors":
         """The locations and log scales of children, given their ancestors, at y of shape (m, n)."""
         a = y[:, self.ancestors] - self.centre
         place, log_scale = self.location + a @ self.slopes.T, a @ self.log_scales.T
+        if self.bends is not None:
+            place += np.einsum("ma,qab,mb->mq", a, self.bends, a)
         if self.precision is None or self.data_precision is None or self.data_location is None:
             return OfAncestors(place, log_scale)
         with np.errstate(divide="ignore"):
@@ -103,7 +111,10 @@ class Noncentring:
 
 
 class OfAncestors(NamedTuple):
-    """m, log s, w and c + B a − d of children, each of shape (m, q); the last two are 1 and 0 unless precisions add."""
+    """m, log s, w and c + B a + aᵀQ a − d of children, each of shape (m, q).
+
+    The last two are 1 and 0 unless precisions add.
+    """
 
     place: np.ndarray
     log_scale: np.ndarray
@@ -233,10 +244,11 @@ class Coordinates:
 
 
 def packed(layers: Sequence[Noncentring]) -> np.ndarray:
-    """Layers as one vector: their number, then of each p, q, whether it pools and has a basis, and its arrays."""
+    """Layers as one vector: their number, then of each p, q, whether it pools, has a basis, bends, and its arrays."""
     parts = [[len(layers)]]
     for layer in layers:
-        parts.append([len(layer.ancestors), len(layer.children), layer.pools, layer.basis is not None])
+        parts.append([len(layer.ancestors), len(layer.children), layer.pools])
+        parts[-1] += [layer.basis is not None, layer.bends is not None]
         arrays = (getattr(layer, field.name) for field in fields(layer))
         parts += [np.ravel(array) for array in arrays if array is not None]
     return np.concatenate(parts).astype(float)
@@ -248,19 +260,21 @@ def unpacked(vector: np.ndarray | None) -> tuple[Noncentring, ...]:
         return ()
     layers, at = [], 1
     for _ in range(int(vector[0])):
-        p, q, pools, mixes = (int(size) for size in vector[at : at + 4])
-        ends = np.cumsum([at + 4, p, q, p, q, q * p, q * p, *([q] * 3 * pools), *([q * q] * mixes)])
+        p, q, pools, mixes, bent = (int(size) for size in vector[at : at + 5])
+        sizes = [p, q, p, q, q * p, q * p, *([q] * 3 * pools), *([q * q] * mixes), *([q * p * p] * bent)]
+        ends = np.cumsum([at + 5, *sizes])
         A, C, centre, location, B, K, *others = (vector[a:b] for a, b in pairwise(ends))
+        bends = others.pop().reshape(q, p, p) if bent else None
         basis = others.pop().reshape(q, q) if mixes else None
         precision, data_precision, data_location = others if pools else (None, None, None)
         A, C, B, K = A.astype(int), C.astype(int), B.reshape(q, p), K.reshape(q, p)
-        layers.append(Noncentring(A, C, centre, location, B, K, precision, data_precision, data_location, basis))
+        layers.append(Noncentring(A, C, centre, location, B, K, precision, data_precision, data_location, basis, bends))
         at = int(ends[-1])
     return tuple(layers)
 
 
 def in_words(layers: Sequence[Noncentring], names: Sequence[str]) -> list[str]:
-    """Lines on the scales of children, one for each variable and layer: "theta is scaled by exp(log_tau), about mu".
+    """Lines on the children of layers, one for each variable and layer: "theta is scaled by exp(log_tau), about mu".
 
     Children in a common basis are named together. Layers that pool, or have a basis, add that this holds where data say
     little.
@@ -281,9 +295,21 @@ def in_words(layers: Sequence[Noncentring], names: Sequence[str]) -> list[str]:
             scales = _terms(K, ancestors)
             about = [name for name, slopes in zip(ancestors, B.T, strict=True) if 0.7 < np.median(slopes) < 1.3]
             place = f", about {' + '.join(about)}" if 0 < len(about) <= 2 else ""
+            curve = _curve(layer, rows, ancestors)
             if scales:
+                place = f", about a parabola of {curve}" if curve else place
                 lines.append(f"{own} is scaled by exp({scales}){place}{', where data say little' * layer.pools}")
+            elif curve:
+                lines.append(f"{own} lies about a parabola of {curve}")
     return lines
+
+
+def _curve(layer: Noncentring, rows: np.ndarray, ancestors: Sequence[str]) -> str:
+    """The ancestors along which some children bend, by name; the variables of more than two; "" if there are none."""
+    if layer.bends is None:
+        return ""
+    names = [name for name, bends in zip(ancestors, layer.bends[rows].any((0, 1)), strict=True) if bends]
+    return _listed(names if len(names) <= 2 else list(dict.fromkeys(name.split("[")[0] for name in names)))
 
 
 def _listed(names: Sequence[str]) -> str:

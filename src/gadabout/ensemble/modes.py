@@ -6,6 +6,8 @@ Modes are compared by mass, not by height: a wide mode is low and may hold as mu
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
 
 from gadabout.ensemble.ascent import Ascent, Points, ascend, beneath_tangents, gradients_rise, replacements, room_below
 
@@ -22,6 +24,8 @@ MOST_COORDINATES = 300
 """coordinates above which no search is made: random points would miss every mode"""
 BEHIND = 8
 """one in so many ascents is not waited for: the last one takes as many turns as all the others"""
+NEIGHBOURS = 3
+"""lines from each mode to points of others that are tried at a time"""
 BETWEEN, BARRIER = 7, 3.0
 """`BETWEEN`: points on the line to another mode. `BARRIER`: drop of log π at one, in nats, that separates modes."""
 NEGLIGIBLE = 10.0
@@ -43,7 +47,7 @@ class ModeSearch(NamedTuple):
         positions: positions of the chains, (chains, n). Every second chain is in a new mode, as long as there are any.
         elsewhere: number of chains in new modes; None if no search was made.
         ends: ends of those ascents of the search that came high enough, and of the chains' own ascents, (m, n).
-        apart: whether log π has a barrier between some of them.
+        apart: whether two modes hold at least two of them each.
     """
 
     positions: np.ndarray
@@ -70,27 +74,51 @@ def search_modes(
     points = Points(x := np.concatenate([starts, spread]), *density.value_and_grad(x))
     if beneath_tangents(points) and not gradients_rise(points):
         return ModeSearch(positions, None, positions, False)
-    ends, other = _other_modes(density, spread, ascent)
-    apart = bool(other.any() or between(density, positions, np.roll(positions, 1, 0)).any())
-    found, positions = ends[other][: chains // 2], positions.copy()
+    ends = np.concatenate([_high_ends(density, spread, ascent), positions])
+    modes = connected(density, ends, ascent.coordinates.z(ends))
+    elsewhere = ~np.isin(modes, modes[-chains:])
+    found, positions = ends[elsewhere][: chains // 2], positions.copy()
     positions[1 : 2 * len(found) : 2] = found
-    return ModeSearch(positions, len(found), np.concatenate([ends, ascent.positions]), apart)
+    apart = np.sum(np.bincount(modes) > 1) > 1  # a single point may be the far end of a ridge
+    return ModeSearch(positions, len(found), ends, bool(apart))
 
 
-def _other_modes(density: "AbstractDensity", starts: np.ndarray, ascent: Ascent) -> tuple[np.ndarray, np.ndarray]:
-    """The ends (m, n) of ascents that came high enough, and a mask (m,) of those in modes without a chain.
+def _high_ends(density: "AbstractDensity", starts: np.ndarray, ascent: Ascent) -> np.ndarray:
+    """The ends, (m, n), of ascents that came high enough: no lower than a chain may be that is not hopeless (see
+    `climb_to_typical_set`). The last eighth of the ascents is not waited for."""
+    paths = ascend(density, starts, behind=len(starts) // BEHIND)
+    here = np.fmax(density.value(ascent.positions), -np.inf)
+    lowest = np.median(np.sort(here)[len(here) // 2 :]) - room_below(starts.shape[1])
+    return paths.ends.x[paths.arrived & (paths.ends.value >= lowest)]
 
-    The last eighth of the ascents is not waited for. The ends lie no lower than a chain may that is not hopeless (see
-    `climb_to_typical_set`). An end is in another mode if log π has a barrier on the line to the nearest chain in
-    whitened coordinates.
+
+def connected(density: "AbstractDensity", x: np.ndarray, z: np.ndarray) -> np.ndarray:
+    """The number of each point's mode, (m,), from 0: points of a mode are connected by lines without a barrier.
+
+    Of the shortest lines from each mode to others, `NEIGHBOURS` at a time, those without a barrier join two modes,
+    until there are none. The ends of a curved ridge, which no straight line connects, are thus in one mode.
+
+    Args:
+        density: log π.
+        x: points of shape (m, n).
+        z: the same points in coordinates in which distances are compared, (m, n).
     """
-    paths, positions = ascend(density, starts, behind=len(starts) // BEHIND), ascent.positions
-    here = np.fmax(density.value(positions), -np.inf)
-    lowest = np.median(np.sort(here)[len(here) // 2 :]) - room_below(positions.shape[1])
-    x = paths.ends.x[paths.arrived & (paths.ends.value >= lowest)]
-    z, chains_z = ascent.coordinates.z(x), ascent.coordinates.z(positions)
-    nearest = np.argmin(np.sum((z[:, None] - chains_z) ** 2, -1), 1)
-    return x, between(density, x, positions[nearest])
+    modes = np.arange(len(x))
+    square = np.sum(z**2, 1)
+    distance = square[:, None] + square - 2 * z @ z.T
+    first, second = np.zeros((2, 0), int)
+    while True:
+        apart = np.where(modes[:, None] == modes, np.inf, distance)
+        nearest = np.argmin(apart, 1)
+        order = np.argsort(apart[np.arange(len(x)), nearest], kind="stable")
+        tried = np.concatenate([order[modes[order] == mode][:NEIGHBOURS] for mode in range(modes.max() + 1)])
+        tried = tried[np.isfinite(apart[tried, nearest[tried]])]
+        joined = tried[~between(density, x[tried], x[nearest[tried]])]
+        if not len(joined):
+            return modes
+        first, second = np.concatenate([first, joined]), np.concatenate([second, nearest[joined]])
+        graph = coo_array((np.ones(len(first)), (first, second)), (len(x), len(x)))
+        modes = connected_components(graph, directed=False)[1]
 
 
 def between(density: "AbstractDensity", x: np.ndarray, y: np.ndarray) -> np.ndarray:

@@ -29,6 +29,8 @@ def deep_in_the_neck(density: Density, layer: Noncentring, curvature: Curvature)
     """
     points, K = curvature.points[:DEEP_POINTS].copy(), layer.log_scales
     first = np.argmax(np.abs(K) * np.std(curvature.points[:, layer.ancestors], 0), 1)
+    if not K.any():
+        return None
     for i, a in enumerate(layer.ancestors):
         if (K[:, i] != 0).any() and np.median(K[K[:, i] != 0, i]) <= 0:
             return None

@@ -18,6 +18,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from gadabout.ensemble.bending import FEATURES, bent, products, quadratic
+from gadabout.ensemble.bending import MOST_ANCESTORS as MOST_BENDING
 from gadabout.ensemble.coordinates import Coordinates, Noncentring
 from gadabout.ensemble.curvature import Curvature, Density, Sample, curvature_at
 from gadabout.ensemble.gaussian import factor_of, geometric_mean
@@ -65,7 +67,7 @@ def layers_for(
     """Layers for draws of x, and the Fisher divergence with these layers."""
     layers, (N, n) = (), sample.y.shape
     divergence = fisher_divergence(sample, dense)
-    while len(layers) < MOST_LAYERS and 3 <= n <= MOST_COORDINATES:
+    while len(layers) < MOST_LAYERS and 2 <= n <= MOST_COORDINATES:
         points = sample.y[rng.permutation(N)[: points_at(n)]]
         found = _best_layer(Density(density, layers), sample, points, dense, divergence)
         if found is None:
@@ -194,6 +196,9 @@ def _best_layer(
             if found < divergence:
                 best, divergence = layer, found
             pairs = without_central(pairs, curvature)
+    along = bent(sample, curvature)
+    if along is not None and (found := fisher_divergence(sample.under(along), dense)) < divergence:
+        best, divergence = along, found
     return None if best is None or divergence >= GAIN * before else (best, divergence)
 
 
@@ -254,6 +259,8 @@ def without_central(pairs: np.ndarray, curvature: Curvature) -> np.ndarray:
 def fitted(sample: Sample, pairs: np.ndarray, K: np.ndarray, curvature: Curvature) -> list[Noncentring]:
     """Layers for these pairs: with a location that depends on all ancestors, on those that scale nothing, or on none.
 
+    The last one, where ancestors are few, has a location that is quadratic in them.
+
     Args:
         sample: draws.
         pairs: mask of pairs (child, ancestor), (n, n).
@@ -270,6 +277,15 @@ def fitted(sample: Sample, pairs: np.ndarray, K: np.ndarray, curvature: Curvatur
         k, c, b = _regressed(sample, C, h[:, where], h[:, follows], pairs[np.ix_(C, scales)], K[np.ix_(C, scales)])
         log_scales[:, where], slopes[:, follows] = k / spread[where], b / spread[follows]
         layers.append(Noncentring(A, C, centre, c, slopes, log_scales))
+    curving = np.arange(len(A)) if len(A) <= MOST_BENDING else where
+    F = np.column_stack([h, products(h[:, curving])[0]])
+    if len(curving) <= MOST_BENDING and F.shape[1] <= FEATURES * len(h):
+        log_scales, bends = np.zeros((len(C), len(A))), np.zeros((len(C), len(A), len(A)))
+        k, c, b = _regressed(sample, C, h[:, where], F, pairs[np.ix_(C, scales)], K[np.ix_(C, scales)])
+        log_scales[:, where] = k / spread[where]
+        unit = np.multiply.outer(spread[curving], spread[curving])
+        bends[:, curving[:, None], curving] = quadratic(b[:, len(A) :], len(curving)) / unit
+        layers.append(Noncentring(A, C, centre, c, b[:, : len(A)] / spread, log_scales, bends=bends))
     return layers
 
 
