@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from gadabout.ensemble.bending import Regression, bent, products, quadratic
+from gadabout.ensemble.bending import Regression, bent, bent_in_axes, products, quadratic
 from gadabout.ensemble.curvature import Density, Sample, curvature_at
 from gadabout.ensemble.unfolding import fisher_divergence, layers_for
 from tests.exact_draws import Rows, generator
@@ -24,12 +24,12 @@ def density_of(dim, log_density):
 
 
 @np.errstate(all="ignore")  # as for those who call it
-def found(log_density, x):
+def found(log_density, x, bending=bent):
     """The layer, or None, and the sample."""
     density = density_of(x.shape[1], log_density)
     sample = Sample(x, density.value_and_grad(x)[1])
     curvature = curvature_at(Density(density, ()), x[:12], x.std(0))
-    return bent(sample, curvature), sample
+    return bending(sample, curvature), sample
 
 
 def twisted(x):
@@ -116,8 +116,33 @@ def test_ancestors_are_found_among_many_coordinates():
     assert fisher_divergence(sample.under(layer), True) < 0.05
 
 
+@pytest.mark.parametrize("children", [1, 2])
+def test_a_parabola_in_axes_of_its_own_is_found(children):
+    """In coordinates that mix parabola and Gaussian directions, in units from 1e-3 to 1e3: no coordinate is a child."""
+    rng = generator(9)
+    mixed = np.logspace(-3, 3, 5)[:, None] * np.linalg.qr(rng.standard_normal((5, 5)))[0]
+    back = np.linalg.inv(mixed)
+    z = rng.standard_normal((COUNT, 5))
+    z[:, :children] = z[:, 2 : 2 + children] ** 2 + 0.2 * z[:, :children]
+
+    def log_density(x):
+        y = back @ x
+        return normal(y[children:]) + normal(y[:children], y[2 : 2 + children] ** 2, 0.2)
+
+    assert found(log_density, z @ mixed.T)[0] is None
+    layer, sample = found(log_density, z @ mixed.T, bent_in_axes)
+    assert len(layer.children) == children
+    assert np.linalg.slogdet(layer.axes)[1] == pytest.approx(0, abs=1e-9)
+    assert fisher_divergence(sample, True) > 1
+    assert fisher_divergence(sample.under(layer), True) < 1e-4
+    density = density_of(5, log_density)
+    _, divergence = layers_for(density, sample, True, generator(10))
+    assert divergence < 1e-4
+
+
+@pytest.mark.parametrize("bending", [bent, bent_in_axes])
 @pytest.mark.parametrize("gap", ["few draws", "gaussian", "neal", "quartic", "constant", "infinite"])
-def test_no_layer_without_a_parabola(gap):
+def test_no_layer_without_a_parabola(gap, bending):
     """Nor from too few draws for a regression, from a coordinate that stands still, or from infinite gradients."""
     rng, log_density = generator(6), normal
     x = rng.standard_normal((COUNT, 4))
@@ -132,7 +157,7 @@ def test_no_layer_without_a_parabola(gap):
         x[:, 2] = 1.0
     elif gap == "infinite":
         log_density = lambda x: normal(x) * 1e200
-    layer, _ = found(log_density, x)
+    layer, _ = found(log_density, x, bending)
     assert layer is None
 
 

@@ -23,8 +23,8 @@ LAYERS = (0, 1, 4)
 """numbers of layers"""
 
 
-def layer_of(rng, n=N, p=2, q=3, pools=False, mixes=False, bends=False):
-    """One with random ancestors and children, slopes and log scales; precisions, one of them 0; a basis; and bends."""
+def layer_of(rng, n=N, p=2, q=3, pools=False, mixes=False, bends=False, turns=False):
+    """One with random ancestors and children, slopes and log scales; precisions, one of them 0; and so on."""
     indices = rng.permutation(n)
     matrix = lambda: 0.5 * rng.standard_normal((q, p))
     centre, location = rng.standard_normal(p), rng.standard_normal(q)
@@ -36,13 +36,18 @@ def layer_of(rng, n=N, p=2, q=3, pools=False, mixes=False, bends=False):
     V = rng.standard_normal((q, q))
     layer = replace(layer, basis=V / np.abs(np.linalg.det(V)) ** (1 / q)) if mixes else layer
     Q = 0.1 * rng.standard_normal((q, p, p))
-    return replace(layer, bends=Q + np.swapaxes(Q, 1, 2)) if bends else layer
+    layer = replace(layer, bends=Q + np.swapaxes(Q, 1, 2)) if bends else layer
+    W = np.linalg.qr(rng.standard_normal((n, n)))[0] @ np.diag(np.exp(np.linspace(-0.5, 0.5, n)))
+    return replace(layer, axes=W) if turns else layer
 
 
 def coordinates_of(count, dense, seed=0, n=N):
     """Some with so many layers, of different sizes."""
     rng = generator(seed)
-    layers = tuple(layer_of(rng, n, 1 + i % 2, 2 + i % 2, i in (1, 2), i == 2, i > 1) for i in range(count))
+    layers = tuple(layer_of(rng, n, 1 + i % 2, 2 + i % 2, i in (1, 2), i == 2, i > 1, i == 3) for i in range(count))
+    if count > 3:  # with less of each, or x would not be finite
+        slight = lambda layer: replace(layer, log_scales=0.2 * layer.log_scales, slopes=0.2 * layer.slopes)
+        layers = tuple(slight(layer) for layer in layers)
     factor = np.tril(0.3 * rng.standard_normal((n, n)), -1) + np.diag(0.5 + rng.random(n))
     factor = factor if dense else np.diagonal(factor) * rng.choice([-1, 1], n)
     return Coordinates(rng.standard_normal(n), factor, layers)
@@ -53,6 +58,7 @@ def x_of(here, z):
     factor = jnp.asarray(here.factor)
     x = here.mean + (factor @ z if here.dense else factor * z)
     for layer in reversed(here.layers):
+        W = np.eye(len(x)) if layer.axes is None else layer.axes
         a = x[layer.ancestors] - layer.centre
         place, scale = layer.location + layer.slopes @ a, jnp.exp(layer.log_scales @ a)
         place += 0.0 if layer.bends is None else jnp.stack([a @ Q @ a for Q in layer.bends])
@@ -61,7 +67,7 @@ def x_of(here, z):
             place = (layer.precision / scale**2 * place + layer.data_precision * layer.data_location) / precision
             scale = precision**-0.5
         V = np.eye(len(layer.children)) if layer.basis is None else layer.basis
-        x = x.at[layer.children].set(V @ (place + scale * x[layer.children]))
+        x = W @ x.at[layer.children].set(V @ (place + scale * x[layer.children]))
     return x
 
 
@@ -122,10 +128,10 @@ def test_gradients_are_those_of_jax(count, dense):
     np.testing.assert_allclose(pulled_back, expected, atol=1e-10 * size)
 
 
-@pytest.mark.parametrize("count", [2, 3], ids=["pools", "basis and bends"])
-@pytest.mark.parametrize("bug", ["data_precision", "basis", "bends"])
+@pytest.mark.parametrize("count", [2, 3, 4], ids=["pools", "basis and bends", "axes"])
+@pytest.mark.parametrize("bug", ["data_precision", "basis", "bends", "axes"])
 def test_a_pull_that_leaves_something_out_is_found(count, bug):
-    """The planted bugs: the share of the model's precision, the basis, or the slope of a parabola."""
+    """The planted bugs: the share of the model's precision, the basis, the slope of a parabola, or the axes."""
 
     class Wrong(Noncentring):
         def pull(self, y, grad, of=None):
@@ -135,7 +141,7 @@ def test_a_pull_that_leaves_something_out_is_found(count, bug):
     here, z = coordinates_of(count, True), generator(3).standard_normal((9, N))
     wrong = replace(here, layers=tuple(Wrong(**vars(layer)) for layer in here.layers))
     grad, other = (each.value_and_grad(Rows(N, by_jax), z)[1] for each in (here, wrong))
-    assert (np.abs(grad - other).max() > 0.1) == (bug == "data_precision" or count == 3)
+    assert (np.abs(grad - other).max() > 0.1) == (count >= {"data_precision": 2, "axes": 4}.get(bug, 3))
 
 
 def test_a_pull_with_scales_twice_as_large_is_found():
@@ -314,6 +320,16 @@ SCHOOLS = ["mu", "log_tau", *(f"theta[{i}]" for i in range(3))]
             [bends(of_words([2, 3, 4], [0], [[0, 0, 0]]))],
             SCHOOLS,
             ["mu lies about a parabola of theta"],
+        ),
+        (
+            [replace(bends(of_words([1], [0], [[0]])), axes=np.eye(5))],
+            SCHOOLS,
+            ["mu, log_tau and theta lie about a parabola in axes of their own"],
+        ),
+        (
+            [replace(bends(of_words([1], [0], [[0]])), axes=np.eye(2))],
+            ["x[0]", "x[1]"],
+            ["x lies about a parabola in axes of its own"],
         ),
         ([], SCHOOLS, []),
     ],

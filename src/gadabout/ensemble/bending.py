@@ -5,9 +5,11 @@ ancestors in q. Then $\nabla_C\log\pi = -P(x_C - c - Ba - q(a))$ is linear in $x
 of gradients on them is score matching. It is exact where the form is, also for draws that cover a part of the ridge.
 """
 
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
+from scipy.linalg import eigh, null_space
 
 from gadabout.ensemble.coordinates import Noncentring
 from gadabout.ensemble.curvature import Curvature, Sample
@@ -19,28 +21,31 @@ FEATURES = 0.5
 CURVED, EXPLAINED = 0.02, 0.5
 """`CURVED`: smallest share of a child's gradients that is not linear in the coordinates. `EXPLAINED`: largest share of
 it that is not quadratic in the ancestors either."""
-NOTICEABLE = 0.05
-"""smallest bend along an ancestor, over one of its standard deviations, in standard deviations of the child given
-all other coordinates"""
+NOTICEABLE, SLIGHT = 0.05, 1e-3
+"""smallest bends along an ancestor, over one of its standard deviations, in standard deviations of the child given all
+other coordinates: where coordinates are ancestors, and in axes of their own, where each of these is a part of one"""
 FAR = 10.0
 """mean square of standardised gradients from which on draws count less in regressions"""
 RIDGE = 1e-10
 """constant added to the diagonal of normal equations, which is 1"""
 
 
-def bent(sample: Sample, curvature: Curvature) -> Noncentring | None:
+def bent(sample: Sample, curvature: Curvature, noticeable: float = NOTICEABLE) -> Noncentring | None:
     """The layer of children that follow squares and products of their ancestors; None if no coordinate does so.
 
     Coordinates become children in the order in which quadratic terms explain their gradients, unless they are an
     ancestor of an earlier one.
+
+    Args:
+        sample: draws.
+        curvature: selects the coordinates whose products are tried.
+        noticeable: bends by less do not make a coordinate an ancestor.
     """
-    spread, tiny = sample.y.std(0), np.finfo(float).tiny
-    h, g = (sample.y - sample.y.mean(0)) / (spread + tiny), sample.grad * spread
-    weight = 1 / (1 + np.mean(g**2 / (np.mean(g**2, 0) + tiny), 1) / FAR)
+    spread = sample.y.std(0)
+    h, g, weight = standardised(sample)
     able = _curving(curvature, spread)
     regression = Regression.of(h, g, able, weight)
-    finite = np.isfinite(regression.normal).all() and np.isfinite(regression.right).all()
-    if not finite or regression.features.shape[1] > FEATURES * len(h):
+    if not regression.possible:
         return None
     n = len(spread)
     left = np.array([regression.unexplained(j, np.setdiff1d(able, j)) for j in range(n)])
@@ -49,7 +54,7 @@ def bent(sample: Sample, curvature: Curvature) -> Noncentring | None:
         others = np.setdiff1d(able, [*children, j])
         if left[j] <= EXPLAINED and j not in ancestors and regression.unexplained(j, others) <= EXPLAINED:
             children.append(int(j))
-            ancestors = np.union1d(ancestors, regression.followed(j, others))
+            ancestors = np.union1d(ancestors, regression.followed(j, others, noticeable))
     C, A = np.array(sorted(children), int), np.setdiff1d(ancestors, children)
     fit = regression.bends(C, A) if len(C) and len(A) else None
     if fit is None:
@@ -57,6 +62,32 @@ def bent(sample: Sample, curvature: Curvature) -> Noncentring | None:
     slopes, bends = (each * spread[C].reshape(-1, *[1] * (each.ndim - 1)) for each in fit)
     slopes, bends = slopes / spread[A], bends / np.multiply.outer(spread[A], spread[A])
     return Noncentring(A, C, sample.y.mean(0)[A], np.zeros(len(C)), slopes, np.zeros_like(slopes), bends=bends)
+
+
+def bent_in_axes(sample: Sample, curvature: Curvature) -> Noncentring | None:
+    r"""The same in axes W of their own, for up to `MOST_ANCESTORS` coordinates: where no coordinate is a child.
+
+    Derivatives along a child's direction v are quadratic in x. Those v for which squares and products explain at least
+    half of what is not linear in $v^\top\nabla\log\pi$ are the first generalised eigenvectors of the two residual
+    covariances. They are sought among those that are independent of the directions along which derivatives are linear.
+    W has axes along them, and others at right angles, in units of standard deviations.
+    """
+    n, spread = sample.y.shape[1], sample.y.std(0)
+    h, g, weight = standardised(sample)
+    regression = Regression.of(h, g, np.arange(n), weight)
+    if n > MOST_ANCESTORS or not regression.possible:
+        return None
+    try:
+        children = regression.directions()
+    except (np.linalg.LinAlgError, ValueError):  # moments are not positive definite, or not finite
+        return None
+    if not 0 < children.shape[1] < n:
+        return None
+    W = spread[:, None] * np.linalg.qr(children, mode="complete")[0]
+    W /= np.exp(np.linalg.slogdet(W)[1] / n)
+    turned = Sample(np.linalg.solve(W, sample.y.T).T, sample.grad @ W)
+    layer = bent(turned, curvature, noticeable=SLIGHT)
+    return None if layer is None else replace(layer, axes=W)
 
 
 def products(h: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -71,6 +102,13 @@ def quadratic(coefficients: np.ndarray, p: int) -> np.ndarray:
     forms = np.zeros((len(coefficients), p, p))
     forms[:, first, second] = coefficients / 2
     return forms + np.swapaxes(forms, 1, 2)
+
+
+def standardised(sample: Sample) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Draws with mean 0 and variance 1, gradients with respect to these, both (N, n), and weights (N,)."""
+    spread, tiny = sample.y.std(0), np.finfo(float).tiny
+    h, g = (sample.y - sample.y.mean(0)) / (spread + tiny), sample.grad * spread
+    return h, g, 1 / (1 + np.mean(g**2 / (np.mean(g**2, 0) + tiny), 1) / FAR)
 
 
 def _curving(curvature: Curvature, spread: np.ndarray) -> np.ndarray:
@@ -93,7 +131,7 @@ class Regression(NamedTuple):
         second: the second one.
         normal: the features' second moments, (f, f).
         right: their moments with gradients, (f, n).
-        square: second moments of gradients, (n,).
+        moments: second moments of gradients, (n, n).
     """
 
     features: np.ndarray
@@ -101,17 +139,26 @@ class Regression(NamedTuple):
     second: np.ndarray
     normal: np.ndarray
     right: np.ndarray
-    square: np.ndarray
+    moments: np.ndarray
 
     @staticmethod
     def of(h: np.ndarray, g: np.ndarray, able: np.ndarray, weight: np.ndarray) -> "Regression":
         """The regressions with products of the coordinates in `able`, for weighted draws."""
         pairs, first, second = products(h[:, able])
         features = np.column_stack([np.ones(len(h)), h, pairs])
-        weighted = features.T * (weight / weight.sum())
-        return Regression(
-            features, able[first], able[second], weighted @ features, weighted @ g, (weight / weight.sum()) @ g**2
-        )
+        weighted, moments = features.T * (weight / weight.sum()), (g.T * (weight / weight.sum())) @ g
+        return Regression(features, able[first], able[second], weighted @ features, weighted @ g, moments)
+
+    @property
+    def possible(self) -> bool:
+        """Whether all moments are finite, and draws are enough for so many features."""
+        finite = np.isfinite(self.normal).all() and np.isfinite(self.right).all() and np.isfinite(self.moments).all()
+        return bool(finite) and self.features.shape[1] <= FEATURES * len(self.features)
+
+    @property
+    def square(self) -> np.ndarray:
+        """The mean squares of gradients, (n,)."""
+        return np.diagonal(self.moments)
 
     def among(self, ancestors: np.ndarray) -> np.ndarray:
         """The features 1, all coordinates, and the products of ancestors, as indices."""
@@ -127,8 +174,13 @@ class Regression(NamedTuple):
         right = self.right[np.ix_(features, children)] / scale[:, None]
         return np.linalg.solve(unit, right) / scale[:, None]
 
+    def residuals(self, features: np.ndarray) -> np.ndarray:
+        """Second moments (n, n) of what the features do not explain, by the degrees of freedom that are left."""
+        N, explained = len(self.features), self.right[features].T @ self.solved(np.arange(len(self.square)), features)
+        return (self.moments - explained) * N / (N - len(features))
+
     def residual(self, j: int, features: np.ndarray) -> float:
-        """The mean square of what the features do not explain, by the degrees of freedom that are left."""
+        """The mean square of what the features do not explain of j's gradients, as above."""
         N = len(self.features)
         rest = self.square[j] - self.right[features, j] @ self.solved(np.array([j]), features)[:, 0]
         return float(rest * N / (N - len(features)))
@@ -140,13 +192,23 @@ class Regression(NamedTuple):
             return 1.0
         return self.residual(j, self.among(ancestors)) / linear
 
-    def followed(self, j: int, ancestors: np.ndarray) -> np.ndarray:
-        """Those of the ancestors along which j bends noticeably."""
+    def followed(self, j: int, ancestors: np.ndarray, noticeable: float) -> np.ndarray:
+        """Those of the ancestors along which j bends noticeably, in its standard deviations given all others."""
         fit = self.bends(np.array([j]), ancestors)
         if fit is None:
             return np.zeros(0, int)
         given_others = 1 / np.sqrt(-self.solved(np.array([j]), self.among(ancestors))[1 + j, 0])
-        return ancestors[np.abs(fit[1][0]).max(1) > NOTICEABLE * given_others]
+        return ancestors[np.abs(fit[1][0]).max(1) > noticeable * given_others]
+
+    def directions(self) -> np.ndarray:
+        """Directions, (n, k), along which derivatives are quadratic, and independent of those where they are linear."""
+        n = len(self.square)
+        linear, rest = self.residuals(np.arange(n + 1)), self.residuals(self.among(np.arange(n)))
+        shares, basis = eigh(linear, np.diag(self.square))
+        precision = -self.solved(np.arange(n), np.arange(n + 1))[1:]
+        basis = null_space((precision @ basis[:, shares <= CURVED]).T)
+        shares, directions = eigh(basis.T @ rest @ basis, basis.T @ linear @ basis)
+        return basis @ directions[:, shares <= EXPLAINED]
 
     def bends(self, C: np.ndarray, A: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
         """Slopes (q, p) and quadratic forms (q, p, p) of children C in ancestors A; None if P is no precision."""

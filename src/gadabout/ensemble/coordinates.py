@@ -6,7 +6,6 @@ in z. The density of z is $\pi(x(z))\,|\partial x/\partial z|$.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
-from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -46,6 +45,7 @@ class Noncentring:
         data_location: d, of shape (q,); 0 where it is not given.
         basis: V, of shape (q, q), with determinant 1 or −1; the unit matrix where it is not given.
         bends: Q, symmetric, of shape (q, p, p); 0 where it is not given.
+        axes: W, of shape (n, n), with determinant 1 or −1. Where it is given, all of this holds for $W^{-1} x$.
     """
 
     ancestors: np.ndarray
@@ -59,6 +59,7 @@ class Noncentring:
     data_location: np.ndarray | None = None
     basis: np.ndarray | None = None
     bends: np.ndarray | None = None
+    axes: np.ndarray | None = None
 
     @property
     def pools(self) -> bool:
@@ -70,10 +71,11 @@ class Noncentring:
         x, of = y.copy(), of or self.of_ancestors(y)
         along = of.place + np.exp(of.log_scale) * y[:, self.children]
         x[:, self.children] = along if self.basis is None else along @ self.basis.T
-        return x
+        return x if self.axes is None else x @ self.axes.T
 
     def y(self, x: np.ndarray) -> np.ndarray:
         """The coordinates y, of shape (m, n), of x of that shape."""
+        x = x if self.axes is None else np.linalg.solve(self.axes, x.T).T
         y, of = x.copy(), self.of_ancestors(x)
         along = x[:, self.children] if self.basis is None else np.linalg.solve(self.basis, x[:, self.children].T).T
         y[:, self.children] = (along - of.place) * np.exp(-of.log_scale)
@@ -85,6 +87,7 @@ class Noncentring:
 
     def pull(self, y: np.ndarray, grad: np.ndarray, of: "OfAncestors | None" = None) -> np.ndarray:
         """Gradients with respect to y of log π(x(y)) + log |∂x/∂y|, from those of log π at x(y), of shape (m, n)."""
+        grad = grad if self.axes is None else grad @ self.axes
         pulled, of = grad.copy(), of or self.of_ancestors(y)
         g = grad[:, self.children] if self.basis is None else grad[:, self.children] @ self.basis
         pulled[:, self.children] = stretched = np.exp(of.log_scale) * g
@@ -244,12 +247,12 @@ class Coordinates:
 
 
 def packed(layers: Sequence[Noncentring]) -> np.ndarray:
-    """Layers as one vector: their number, then of each p, q, whether it pools, has a basis, bends, and its arrays."""
+    """Layers as one vector: their number, then of each p, q, n where it has axes, which arrays it has, and these."""
     parts = [[len(layers)]]
     for layer in layers:
-        parts.append([len(layer.ancestors), len(layer.children), layer.pools])
-        parts[-1] += [layer.basis is not None, layer.bends is not None]
-        arrays = (getattr(layer, field.name) for field in fields(layer))
+        arrays = [getattr(layer, field.name) for field in fields(layer)]
+        sizes = len(layer.ancestors), len(layer.children), 0 if layer.axes is None else len(layer.axes)
+        parts.append([*sizes, *(array is not None for array in arrays)])
         parts += [np.ravel(array) for array in arrays if array is not None]
     return np.concatenate(parts).astype(float)
 
@@ -260,16 +263,14 @@ def unpacked(vector: np.ndarray | None) -> tuple[Noncentring, ...]:
         return ()
     layers, at = [], 1
     for _ in range(int(vector[0])):
-        p, q, pools, mixes, bent = (int(size) for size in vector[at : at + 5])
-        sizes = [p, q, p, q, q * p, q * p, *([q] * 3 * pools), *([q * q] * mixes), *([q * p * p] * bent)]
-        ends = np.cumsum([at + 5, *sizes])
-        A, C, centre, location, B, K, *others = (vector[a:b] for a, b in pairwise(ends))
-        bends = others.pop().reshape(q, p, p) if bent else None
-        basis = others.pop().reshape(q, q) if mixes else None
-        precision, data_precision, data_location = others if pools else (None, None, None)
-        A, C, B, K = A.astype(int), C.astype(int), B.reshape(q, p), K.reshape(q, p)
-        layers.append(Noncentring(A, C, centre, location, B, K, precision, data_precision, data_location, basis, bends))
-        at = int(ends[-1])
+        p, q, n = (int(size) for size in vector[at : at + 3])
+        shapes = (p,), (q,), (p,), (q,), (q, p), (q, p), (q,), (q,), (q,), (q, q), (q, p, p), (n, n)
+        there, at, arrays = vector[at + 3 : at + 3 + len(shapes)], at + 3 + len(shapes), []
+        for shape, known in zip(shapes, there, strict=True):
+            size = int(known) * int(np.prod(shape))
+            arrays.append(vector[at : at + size].reshape(shape) if known else None)
+            at += size
+        layers.append(Noncentring(*(array.astype(int) for array in arrays[:2]), *arrays[2:]))
     return tuple(layers)
 
 
@@ -284,6 +285,11 @@ def in_words(layers: Sequence[Noncentring], names: Sequence[str]) -> list[str]:
         ancestors = [names[int(a)] for a in layer.ancestors]
         children = np.array([names[int(j)].split("[")[0] for j in layer.children])
         together = list(dict.fromkeys(children.tolist()))
+        if layer.axes is not None:
+            variables = list(dict.fromkeys(name.split("[")[0] for name in names))
+            verb, own = ("lie", "their") if len(variables) > 1 else ("lies", "its")
+            lines.append(f"{_listed(variables)} {verb} about a parabola in axes of {own} own")
+            continue
         if layer.basis is not None:
             lines.append(f"{_listed(together)} {_are(together)} scaled by exp({_terms(layer.log_scales, ancestors)})")
             lines[-1] += ", in a basis of their own, where data say little"

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from gadabout.ensemble.bending import FEATURES, bent, products, quadratic
+from gadabout.ensemble.bending import FEATURES, bent, bent_in_axes, products, quadratic
 from gadabout.ensemble.bending import MOST_ANCESTORS as MOST_BENDING
 from gadabout.ensemble.coordinates import Coordinates, Noncentring
 from gadabout.ensemble.curvature import Curvature, Density, Sample, curvature_at
@@ -196,9 +196,10 @@ def _best_layer(
             if found < divergence:
                 best, divergence = layer, found
             pairs = without_central(pairs, curvature)
-    along = bent(sample, curvature)
-    if along is not None and (found := fisher_divergence(sample.under(along), dense)) < divergence:
-        best, divergence = along, found
+    for bending in (bent, bent_in_axes):
+        layer = bending(sample, curvature)
+        if layer is not None and (found := fisher_divergence(sample.under(layer), dense)) < GAINED * divergence:
+            best, divergence = layer, found
     return None if best is None or divergence >= GAIN * before else (best, divergence)
 
 
