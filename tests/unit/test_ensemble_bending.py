@@ -161,6 +161,15 @@ def test_no_layer_without_a_parabola(gap, bending):
     assert layer is None
 
 
+def test_many_coordinates_take_no_products_of_all():
+    """Of 600, as many as layers are searched for in, there are 180,000."""
+    rng = generator(11)
+    sample = Sample(x := rng.standard_normal((COUNT, 600)), -x)
+    few = curvature_at(Density(density_of(600, normal), ()), x[:1], x.std(0))
+    assert bent(sample, few) is None
+    assert bent_in_axes(sample, few) is None
+
+
 def test_features_are_what_they_say():
     rng = generator(7)
     h, coefficients = rng.standard_normal((6, 3)), rng.standard_normal((2, 6))
@@ -176,6 +185,10 @@ def test_features_without_meaning_explain_nothing():
     """By degrees of freedom: a third as many features as draws leave as much as there was, to a tenth."""
     rng = generator(8)
     h, g = rng.standard_normal((300, 12)), rng.standard_normal((300, 12))
-    regression = Regression.of(h, g, np.arange(12), np.ones(300))
-    left = [regression.unexplained(j, np.arange(12)) for j in range(12)]
-    assert np.mean(left) == pytest.approx(1, abs=0.1)
+    regression = Regression.of(h, g, np.ones(300), np.arange(12))
+    assert regression is not None
+    each = [regression.unexplained(j, np.arange(12)) for j in range(12)]
+    assert np.mean(each) == pytest.approx(1, abs=0.1)
+    among = np.arange(5)
+    each = [regression.unexplained(j, np.setdiff1d(among, j)) for j in range(12)]
+    np.testing.assert_allclose(regression.unexplained_by(among), each, rtol=1e-6)

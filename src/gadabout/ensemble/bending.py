@@ -14,8 +14,9 @@ from scipy.linalg import eigh, null_space
 from gadabout.ensemble.coordinates import Noncentring
 from gadabout.ensemble.curvature import Curvature, Sample
 
-MOST_ANCESTORS = 12
-"""coordinates at most whose squares and products are tried"""
+MOST_COORDINATES, MOST_ANCESTORS = 100, 12
+"""`MOST_COORDINATES`: coordinates above which no parabola is sought. `MOST_ANCESTORS`: coordinates at most whose squares
+and products are tried."""
 FEATURES = 0.5
 """number of features of a regression at most, per draw"""
 CURVED, EXPLAINED = 0.02, 0.5
@@ -42,17 +43,15 @@ def bent(sample: Sample, curvature: Curvature, noticeable: float = NOTICEABLE) -
         noticeable: bends by less do not make a coordinate an ancestor.
     """
     spread = sample.y.std(0)
-    h, g, weight = standardised(sample)
     able = _curving(curvature, spread)
-    regression = Regression.of(h, g, able, weight)
-    if not regression.possible:
+    regression = Regression.of(*standardised(sample), able)
+    if regression is None:
         return None
-    n = len(spread)
-    left = np.array([regression.unexplained(j, np.setdiff1d(able, j)) for j in range(n)])
+    left = regression.unexplained_by(able)
     children, ancestors = [], np.zeros(0, int)
-    for j in np.argsort(left):
+    for j in np.argsort(left)[: np.sum(left <= EXPLAINED)]:
         others = np.setdiff1d(able, [*children, j])
-        if left[j] <= EXPLAINED and j not in ancestors and regression.unexplained(j, others) <= EXPLAINED:
+        if j not in ancestors and regression.unexplained(j, others) <= EXPLAINED:
             children.append(int(j))
             ancestors = np.union1d(ancestors, regression.followed(j, others, noticeable))
     C, A = np.array(sorted(children), int), np.setdiff1d(ancestors, children)
@@ -73,9 +72,10 @@ def bent_in_axes(sample: Sample, curvature: Curvature) -> Noncentring | None:
     W has axes along them, and others at right angles, in units of standard deviations.
     """
     n, spread = sample.y.shape[1], sample.y.std(0)
-    h, g, weight = standardised(sample)
-    regression = Regression.of(h, g, np.arange(n), weight)
-    if n > MOST_ANCESTORS or not regression.possible:
+    if n > MOST_ANCESTORS:
+        return None
+    regression = Regression.of(*standardised(sample), np.arange(n))
+    if regression is None:
         return None
     try:
         children = regression.directions()
@@ -142,18 +142,17 @@ class Regression(NamedTuple):
     moments: np.ndarray
 
     @staticmethod
-    def of(h: np.ndarray, g: np.ndarray, able: np.ndarray, weight: np.ndarray) -> "Regression":
-        """The regressions with products of the coordinates in `able`, for weighted draws."""
+    def of(h: np.ndarray, g: np.ndarray, weight: np.ndarray, able: np.ndarray) -> "Regression | None":
+        """The regressions with products of the coordinates in `able`; None for many coordinates, few draws, or infinite
+        moments."""
+        n, p = h.shape[1], len(able)
+        if n > MOST_COORDINATES or 1 + n + p * (p + 1) // 2 > FEATURES * len(h):
+            return None
         pairs, first, second = products(h[:, able])
         features = np.column_stack([np.ones(len(h)), h, pairs])
         weighted, moments = features.T * (weight / weight.sum()), (g.T * (weight / weight.sum())) @ g
-        return Regression(features, able[first], able[second], weighted @ features, weighted @ g, moments)
-
-    @property
-    def possible(self) -> bool:
-        """Whether all moments are finite, and draws are enough for so many features."""
-        finite = np.isfinite(self.normal).all() and np.isfinite(self.right).all() and np.isfinite(self.moments).all()
-        return bool(finite) and self.features.shape[1] <= FEATURES * len(self.features)
+        found = Regression(features, able[first], able[second], weighted @ features, weighted @ g, moments)
+        return found if all(np.isfinite(each).all() for each in (found.normal, found.right, moments)) else None
 
     @property
     def square(self) -> np.ndarray:
@@ -191,6 +190,14 @@ class Regression(NamedTuple):
         if not linear > CURVED * self.square[j] or not len(ancestors):
             return 1.0
         return self.residual(j, self.among(ancestors)) / linear
+
+    def unexplained_by(self, ancestors: np.ndarray) -> np.ndarray:
+        """The same of all coordinates, (n,), each without itself among the ancestors."""
+        n = len(self.square)
+        linear, rest = (np.diagonal(self.residuals(each)) for each in (np.arange(n + 1), self.among(ancestors)))
+        shares = np.where(linear > CURVED * self.square, rest / np.maximum(linear, 1e-300), 1.0)
+        shares[ancestors] = [self.unexplained(j, np.setdiff1d(ancestors, j)) for j in ancestors]
+        return shares
 
     def followed(self, j: int, ancestors: np.ndarray, noticeable: float) -> np.ndarray:
         """Those of the ancestors along which j bends noticeably, in its standard deviations given all others."""
