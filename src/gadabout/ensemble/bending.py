@@ -15,8 +15,8 @@ from gadabout.ensemble.coordinates import Noncentring
 from gadabout.ensemble.curvature import Curvature, Sample
 
 MOST_COORDINATES, MOST_ANCESTORS = 100, 12
-"""`MOST_COORDINATES`: coordinates above which no parabola is sought. `MOST_ANCESTORS`: coordinates at most whose squares
-and products are tried."""
+"""`MOST_COORDINATES`: coordinates above which no parabola is sought. `MOST_ANCESTORS`: maximum number of those whose
+squares and products are tried."""
 FEATURES = 0.5
 """number of features of a regression at most, per draw"""
 CURVED, EXPLAINED = 0.02, 0.5
@@ -178,18 +178,12 @@ class Regression(NamedTuple):
         N, explained = len(self.features), self.right[features].T @ self.solved(np.arange(len(self.square)), features)
         return (self.moments - explained) * N / (N - len(features))
 
-    def residual(self, j: int, features: np.ndarray) -> float:
-        """The mean square of what the features do not explain of j's gradients, as above."""
-        N = len(self.features)
-        rest = self.square[j] - self.right[features, j] @ self.solved(np.array([j]), features)[:, 0]
-        return float(rest * N / (N - len(features)))
-
     def unexplained(self, j: int, ancestors: np.ndarray) -> float:
         """The share that products do not explain either, of what is not linear in j's gradients; 1 if all is linear."""
-        linear = self.residual(j, np.arange(len(self.square) + 1))
+        linear = self.residuals(np.arange(len(self.square) + 1))[j, j]
         if not linear > CURVED * self.square[j] or not len(ancestors):
             return 1.0
-        return self.residual(j, self.among(ancestors)) / linear
+        return float(self.residuals(self.among(ancestors))[j, j] / linear)
 
     def unexplained_by(self, ancestors: np.ndarray) -> np.ndarray:
         """The same of all coordinates, (n,), each without itself among the ancestors."""
