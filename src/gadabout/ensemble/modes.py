@@ -6,8 +6,6 @@ Modes are compared by mass, not by height: a wide mode is low and may hold as mu
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from scipy.sparse import coo_array
-from scipy.sparse.csgraph import connected_components
 
 from gadabout.ensemble.ascent import Ascent, Points, ascend, beneath_tangents, gradients_rise, replacements, room_below
 
@@ -26,8 +24,10 @@ BEHIND = 8
 """one in so many ascents is not waited for: the last one takes as many turns as all the others"""
 NEIGHBOURS = 3
 """lines from each mode to points of others that are tried at a time"""
-BETWEEN, BARRIER = 7, 3.0
-"""`BETWEEN`: points on the line to another mode. `BARRIER`: drop of log π at one, in nats, that separates modes."""
+BETWEEN = 7
+"""points on the line to another mode"""
+BARRIER, DEPTH = 3.0, 3.0
+"""A fall of log π parts modes if it is more than `BARRIER` nats and `DEPTH` times √(n/2), its deviation in a Gaussian."""
 NEGLIGIBLE = 10.0
 """smallest distance of a negligible log mass below the best one, in nats: a share of 1 in 22,000"""
 ERRORS = 5.0
@@ -93,39 +93,43 @@ def _high_ends(density: "AbstractDensity", starts: np.ndarray, ascent: Ascent) -
 
 
 def connected(density: "AbstractDensity", x: np.ndarray, z: np.ndarray) -> np.ndarray:
-    """The number of each point's mode, (m,), from 0: points of a mode are connected by lines without a barrier.
+    """The number of each point's mode, (m,), from 0: modes are parted by a fall of log π that no way around avoids.
 
-    Of the shortest lines from each mode to others, `NEIGHBOURS` at a time, those without a barrier join two modes,
-    until there are none. The ends of a curved ridge, which no straight line connects, are thus in one mode.
+    Of the shortest lines from each mode to others, `NEIGHBOURS` at a time, the highest first, each joins two modes if
+    log π falls on it by less than `BARRIER` and `DEPTH` deviations below the best point of the lower one. The ends of a
+    curved ridge, which no straight line connects, are thus in one mode. A saddle between two modes is in one of them.
 
     Args:
         density: log π.
         x: points of shape (m, n).
         z: the same points in coordinates in which distances are compared, (m, n).
     """
-    modes = np.arange(len(x))
-    square = np.sum(z**2, 1)
+    modes, square, room = np.arange(len(x)), np.sum(z**2, 1), BARRIER + DEPTH * np.sqrt(x.shape[1] / 2)
     distance = square[:, None] + square - 2 * z @ z.T
-    first, second = np.zeros((2, 0), int)
+    value = np.nan_to_num(density.value(x), nan=-np.inf, posinf=-np.inf)
+    best = value.copy()
     while True:
-        apart = np.where(modes[:, None] == modes, np.inf, distance)
+        floor = np.minimum.outer(best[modes], best[modes]) - room
+        possible = (modes[:, None] != modes) & (np.minimum.outer(value, value) >= floor)
+        apart = np.where(possible, distance, np.inf)
         nearest = np.argmin(apart, 1)
         order = np.argsort(apart[np.arange(len(x)), nearest], kind="stable")
-        tried = np.concatenate([order[modes[order] == mode][:NEIGHBOURS] for mode in range(modes.max() + 1)])
-        tried = tried[np.isfinite(apart[tried, nearest[tried]])]
-        joined = tried[~between(density, x[tried], x[nearest[tried]])]
-        if not len(joined):
-            return modes
-        first, second = np.concatenate([first, joined]), np.concatenate([second, nearest[joined]])
-        graph = coo_array((np.ones(len(first)), (first, second)), (len(x), len(x)))
-        modes = connected_components(graph, directed=False)[1]
+        first = np.concatenate([order[modes[order] == mode][:NEIGHBOURS] for mode in np.unique(modes)])
+        second, before = nearest[first], modes.copy()
+        lowest = np.minimum(lowest_between(density, x[first], x[second]), np.minimum(value[first], value[second]))
+        for k in np.argsort(-lowest, kind="stable"):
+            one, other = modes[first[k]], modes[second[k]]
+            if lowest[k] >= min(best[one], best[other]) - room:
+                modes[modes == other], best[one] = one, max(best[one], best[other])
+        if np.array_equal(before, modes):
+            return np.unique(modes, return_inverse=True)[1]
 
 
-def between(density: "AbstractDensity", x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """Whether log π falls by `BARRIER` below both ends on the line from x to y, (m, n) each; never if it is concave."""
-    shares = np.arange(BETWEEN + 2)[:, None, None] / (BETWEEN + 1)
-    value = density.value((x + shares * (y - x)).reshape(-1, x.shape[1])).reshape(BETWEEN + 2, -1)
-    return ~(np.min(value[1:-1], 0) >= np.minimum(value[0], value[-1]) - BARRIER)
+def lowest_between(density: "AbstractDensity", x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """The lowest log π at `BETWEEN` points on each line from x to y, (m, n) each; −inf where it is not finite."""
+    shares = np.arange(1, BETWEEN + 1)[:, None, None] / (BETWEEN + 1)
+    value = density.value((x + shares * (y - x)).reshape(-1, x.shape[1])).reshape(BETWEEN, -1)
+    return np.min(np.nan_to_num(value, nan=-np.inf, posinf=-np.inf), 0)
 
 
 def discarded_chains(draws: np.ndarray, lp: np.ndarray) -> np.ndarray:
