@@ -27,7 +27,7 @@ NEIGHBOURS = 3
 BETWEEN = 7
 """points on the line to another mode"""
 BARRIER, DEPTH = 3.0, 3.0
-"""A fall of log π parts modes if it is more than `BARRIER` nats and `DEPTH` times √(n/2), its deviation in a Gaussian."""
+"""A fall of log π parts modes if it exceeds `BARRIER` nats by `DEPTH` times √(n/2), its deviation in a Gaussian."""
 NEGLIGIBLE = 10.0
 """smallest distance of a negligible log mass below the best one, in nats: a share of 1 in 22,000"""
 ERRORS = 5.0
