@@ -197,6 +197,15 @@ def test_layers_are_packed_and_unpacked_to_the_bit(count):
     assert unpacked(None) == ()
 
 
+def test_layers_that_another_version_packed_are_refused():
+    """Its vector: number of layers, p, q, whether precisions add, whether there is a basis, arrays. Or one cut off."""
+    layer = of_words([0], [1, 2], [[1.0], [1.0]])
+    arrays = [values.ravel() for values in vars(layer).values() if values is not None]
+    for vector in (np.concatenate([[1, 1, 2, 0, 0], *arrays]), packed((layer,))[:-1], np.r_[packed((layer,)), 0.0]):
+        with pytest.raises(ValueError, match="another version's"):
+            unpacked(vector)
+
+
 def test_a_state_holds_coordinates():
     for count in (0, 2):
         here, z = coordinates_of(count, True), generator(6).standard_normal((4, N))

@@ -6,13 +6,15 @@ in z. The density of z is $\pi(x(z))\,|\partial x/\partial z|$.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from scipy.linalg import solve_triangular
 
 if TYPE_CHECKING:
     from gadabout.density.base import AbstractDensity
+
+OTHER_VERSION = "the stored layers of coordinates are another version's: go on with that version, or start a new run"
 
 
 @dataclass(frozen=True)
@@ -258,19 +260,25 @@ def packed(layers: Sequence[Noncentring]) -> np.ndarray:
 
 
 def unpacked(vector: np.ndarray | None) -> tuple[Noncentring, ...]:
-    """The layers of a vector from `packed`."""
+    """The layers of a vector from `packed`. Raises ValueError for one that an earlier version packed otherwise."""
     if vector is None:
         return ()
     layers, at = [], 1
     for _ in range(int(vector[0])):
         p, q, n = (int(size) for size in vector[at : at + 3])
         shapes = (p,), (q,), (p,), (q,), (q, p), (q, p), (q,), (q,), (q,), (q, q), (q, p, p), (n, n)
-        there, at, arrays = vector[at + 3 : at + 3 + len(shapes)], at + 3 + len(shapes), []
-        for shape, known in zip(shapes, there, strict=True):
-            size = int(known) * int(np.prod(shape))
-            arrays.append(vector[at : at + size].reshape(shape) if known else None)
-            at += size
-        layers.append(Noncentring(*(array.astype(int) for array in arrays[:2]), *arrays[2:]))
+        there, at = vector[at + 3 : at + 3 + len(shapes)], at + 3 + len(shapes)
+        sizes = [int(known * np.prod(shape)) for known, shape in zip(there, shapes, strict=False)]
+        if len(sizes) < len(shapes) or not there[:6].all() or at + sum(sizes) > len(vector):
+            raise ValueError(OTHER_VERSION)
+        parts = np.split(vector[at : at + sum(sizes)], np.cumsum(sizes)[:-1])
+        arrays: list[Any] = [
+            part.reshape(s) if known else None for part, s, known in zip(parts, shapes, there, strict=True)
+        ]
+        layers.append(Noncentring(parts[0].astype(int), parts[1].astype(int), *arrays[2:]))
+        at += sum(sizes)
+    if at != len(vector):
+        raise ValueError(OTHER_VERSION)
     return tuple(layers)
 
 
