@@ -252,9 +252,9 @@ def test_trials_are_joined_in_time():
 # The pilot run
 
 
-def piloted(density, x, coordinates, step_size=1.5, move=None, seed=2):
+def piloted(density, x, coordinates, step_size=1.5, move=None, seed=2, unfold=True):
     begun = Handover(x, coordinates.mean, coordinates.factor, np.asarray(step_size))
-    return Pilot(PilotRuns(density, generator(seed), 0.8)).choose(begun, move, {})
+    return Pilot(PilotRuns(density, generator(seed), 0.8), unfold).choose(begun, move, {})
 
 
 def test_the_pilot_run_chooses_independence_proposals_on_a_gaussian():
@@ -268,12 +268,13 @@ def test_the_pilot_run_chooses_independence_proposals_on_a_gaussian():
 
 
 def test_the_pilot_run_chooses_nuts_in_a_funnel(monkeypatch):
-    """Of two coordinates, which are too few for layers; where a mixture is not to be had."""
+    """Without layers, and where a mixture is not to be had."""
     monkeypatch.setattr(made, "MOST_COORDINATES", 0)
     monkeypatch.setattr(worth, "MOST_SPENT", 10**6)
     target, rng = Curved(2.0, bend=0.0), generator(3)
     x = target.draws(16, rng)
-    handed, evidence = piloted(Rows(2, target.density), x, Coordinates(np.zeros(2), np.diag([1.0, 20.0])))
+    here = Coordinates(np.zeros(2), np.diag([1.0, 20.0]))
+    handed, evidence = piloted(Rows(2, target.density), x, here, unfold=False)
     assert nuts_chosen(handed)
     assert evidence["doubt"]
     assert evidence["correlated"] >= 1
@@ -286,7 +287,8 @@ def test_nuts_is_given_up_where_it_takes_gradients_without_end(monkeypatch):
     monkeypatch.setattr(worth, "MOST_SPENT", 200)
     target, rng = Curved(2.0, bend=0.0), generator(3)
     density = Rows(2, target.density)
-    handed, evidence = piloted(density, target.draws(16, rng), Coordinates(np.zeros(2), np.diag([1.0, 20.0])))
+    here = Coordinates(np.zeros(2), np.diag([1.0, 20.0]))
+    handed, evidence = piloted(density, target.draws(16, rng), here, unfold=False)
     assert evidence["worth"]["nuts"] == 0
     assert move_of(handed) is Move.SPLIT_HMC
     assert evidence["why"].startswith("split HMC, although ")
