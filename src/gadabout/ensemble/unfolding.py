@@ -272,21 +272,21 @@ def fitted(sample: Sample, pairs: np.ndarray, K: np.ndarray, curvature: Curvatur
     A = _ancestors(C, scales, curvature)
     centre, spread = sample.y[:, A].mean(0), sample.y[:, A].std(0) + np.finfo(float).tiny
     h, where = (sample.y[:, A] - centre) / spread, np.searchsorted(A, scales)
-    layers = []
-    for follows in (np.arange(len(A)), np.setdiff1d(np.arange(len(A)), where), np.zeros(0, int)):
+    every, none, layers = np.arange(len(A)), np.zeros(0, int), []
+    designs = [(every, none), (np.setdiff1d(every, where), none), (none, none)]  # the location is linear, quadratic in
+    curving = every if len(A) <= MOST_BENDING else where
+    if len(curving) <= MOST_BENDING and len(A) + len(curving) * (len(curving) + 1) // 2 <= FEATURES * len(h):
+        designs.append((every, curving))
+    pairs, K = pairs[np.ix_(C, scales)], K[np.ix_(C, scales)]
+    for follows, bending in designs:
+        k, c, b = _regressed(
+            sample, C, h[:, where], np.column_stack([h[:, follows], products(h[:, bending])[0]]), pairs, K
+        )
         log_scales, slopes = np.zeros((2, len(C), len(A)))
-        k, c, b = _regressed(sample, C, h[:, where], h[:, follows], pairs[np.ix_(C, scales)], K[np.ix_(C, scales)])
-        log_scales[:, where], slopes[:, follows] = k / spread[where], b / spread[follows]
-        layers.append(Noncentring(A, C, centre, c, slopes, log_scales))
-    curving = np.arange(len(A)) if len(A) <= MOST_BENDING else where
-    F = np.column_stack([h, products(h[:, curving])[0]])
-    if len(curving) <= MOST_BENDING and F.shape[1] <= FEATURES * len(h):
-        log_scales, bends = np.zeros((len(C), len(A))), np.zeros((len(C), len(A), len(A)))
-        k, c, b = _regressed(sample, C, h[:, where], F, pairs[np.ix_(C, scales)], K[np.ix_(C, scales)])
-        log_scales[:, where] = k / spread[where]
-        unit = np.multiply.outer(spread[curving], spread[curving])
-        bends[:, curving[:, None], curving] = quadratic(b[:, len(A) :], len(curving)) / unit
-        layers.append(Noncentring(A, C, centre, c, b[:, : len(A)] / spread, log_scales, bends=bends))
+        log_scales[:, where], slopes[:, follows] = k / spread[where], b[:, : len(follows)] / spread[follows]
+        bends, forms = np.zeros((len(C), len(A), len(A))), quadratic(b[:, len(follows) :], len(bending))
+        bends[:, bending[:, None], bending] = forms / np.multiply.outer(spread[bending], spread[bending])
+        layers.append(Noncentring(A, C, centre, c, slopes, log_scales, bends=bends if len(bending) else None))
     return layers
 
 

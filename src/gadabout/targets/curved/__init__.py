@@ -1,6 +1,6 @@
 """The set of curved ridges: posteriors in which some coordinates follow a parabola of others.
 
-Chains start uniform on (−2, 2) in every coordinate. No default is tuned on this set.
+Chains start uniform on (−2, 2) in every coordinate. docs/wild.md says what was built after runs on this set.
 """
 
 from collections.abc import Callable
