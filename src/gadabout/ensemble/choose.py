@@ -21,13 +21,11 @@ from gadabout.diagnostics import tail_size
 
 FINE_PARETO_K, LARGEST_PARETO_K = 0.5, 0.7
 """Pareto k̂ of importance weights: below `FINE_PARETO_K` they have a variance, from `LARGEST_PARETO_K` on no use"""
-COVERED_PARETO_K = 0.35
-"""Pareto k̂ below which proposals reach all places: 1/4, for a variance of squared weights, and room for its error"""
 LEAST_EFFICIENCY = 0.05
-"""draws that an independence proposal is worth at the least: with less, chains stay where they are for long"""
+"""draws that an independence proposal is worth at the least if it is chosen without a trial"""
 FINE_EFFICIENCY = 0.45
 """draws that an independence proposal is worth where the Gaussian fits; with less, or a k̂ that is not fine, split HMC
-comes four times as often, since few proposals free a chain that is stuck"""
+comes eight times as often, since few proposals free a chain that is stuck"""
 LITTLE, WAITING = 0.015, 4.0
 """`LITTLE`: draws that a gradient is worth, below which NUTS is tried as well. `WAITING`: divisor of the worth of NUTS,
 since a short trial flatters it, and every tick waits for the one before"""
@@ -54,6 +52,7 @@ class Move(StrEnum):
     INDEPENDENCE = "independence"
     INDEPENDENCE_DIAGONAL = "independence-diagonal"
     INDEPENDENCE_OFTEN = "independence-often"
+    INDEPENDENCE_OFTEN_DIAGONAL = "independence-often-diagonal"
     MIXTURE = "mixture"
 
 
@@ -64,6 +63,7 @@ WORDS = {
     Move.INDEPENDENCE: "independence proposals",
     Move.INDEPENDENCE_DIAGONAL: "independence proposals",
     Move.INDEPENDENCE_OFTEN: "independence proposals with more split HMC between them",
+    Move.INDEPENDENCE_OFTEN_DIAGONAL: "independence proposals with more split HMC between them",
     Move.MIXTURE: "proposals from a mixture",
 }
 
@@ -100,10 +100,10 @@ def largest_pareto_k(evidence: Mapping[str, Any]) -> float:
 def covered(evidence: Mapping[str, Any]) -> bool:
     """Whether independence proposals may be tried where the Gaussian does not fit well.
 
-    A trial is too short to visit places that they seldom reach, such as a neck. From `COVERED_PARETO_K` on, the ESS
-    does not reveal how wrong draws without such places are.
+    A trial is too short to visit places that they seldom reach, such as a neck. From `FINE_PARETO_K` on, importance
+    weights have no variance, and the ESS does not reveal how wrong draws without such places are.
     """
-    return evidence.get("pareto_k", 1.0) < COVERED_PARETO_K and evidence["independence_efficiency"] > LEAST_EFFICIENCY
+    return evidence.get("pareto_k", 1.0) < FINE_PARETO_K
 
 
 def repeats(move: Move, evidence: Mapping[str, Any]) -> int:
@@ -144,10 +144,11 @@ def one_of_kind(move: Move, evidence: Mapping[str, Any]) -> Move:
         return Move.NUTS if evidence["correlated"] > MUCH_LONGER else Move.NUTS_DIAGONAL
     if move is not Move.INDEPENDENCE:
         return move
-    if evidence.get("diagonal"):
-        return Move.INDEPENDENCE_DIAGONAL
     efficiency, k = evidence.get("independence_efficiency", 1.0), evidence.get("pareto_k", 0.0)
-    return move if efficiency >= FINE_EFFICIENCY and k < FINE_PARETO_K else Move.INDEPENDENCE_OFTEN
+    fine, diagonal = efficiency >= FINE_EFFICIENCY and k < FINE_PARETO_K, evidence.get("diagonal")
+    if fine:
+        return Move.INDEPENDENCE_DIAGONAL if diagonal else Move.INDEPENDENCE
+    return Move.INDEPENDENCE_OFTEN_DIAGONAL if diagonal else Move.INDEPENDENCE_OFTEN
 
 
 def why(evidence: Mapping[str, Any]) -> str:

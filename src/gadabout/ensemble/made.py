@@ -20,8 +20,10 @@ HALVINGS = 14
 """halvings of a stride of NUTS at most"""
 FINER = 0.5
 """share of local moves with finer steps among independence proposals, where split HMC has shorter ones"""
-OFTEN, SELDOM = 8, 32
-"""iterations from one local move to the next, for `Move.INDEPENDENCE_OFTEN` and for other independence proposals"""
+OFTEN, SELDOM = 4, 32
+"""iterations from one local move to the next, for moves with more split HMC and for other independence proposals"""
+DIAGONAL = (Move.INDEPENDENCE_DIAGONAL, Move.INDEPENDENCE_OFTEN_DIAGONAL)
+WITH_MORE_LOCAL = (Move.INDEPENDENCE_OFTEN, Move.INDEPENDENCE_OFTEN_DIAGONAL)
 
 
 def move_of(handover: Handover) -> Move:
@@ -44,7 +46,7 @@ def made_move(density: AbstractDensity, handover: Handover) -> AbstractMove:
     here = handover.coordinates
     if nuts_chosen(handover):
         return Nuts(density, here, step_size, halvings=HALVINGS)
-    if move is Move.INDEPENDENCE_DIAGONAL and here.dense:
+    if move in DIAGONAL and here.dense:
         here = here.diagonal()
     shorter = 0.0 if handover.shorter is None else float(handover.shorter)
     if move is Move.SPLIT_HMC:
@@ -53,7 +55,7 @@ def made_move(density: AbstractDensity, handover: Handover) -> AbstractMove:
     local = SplitHMC(density, here, step_size, shorter=shorter, finer=FINER if shorter else 0.0)
     assert handover.tails is not None
     assert handover.weights is not None
-    period = OFTEN if move is Move.INDEPENDENCE_OFTEN else SELDOM
+    period = OFTEN if move in WITH_MORE_LOCAL else SELDOM
     return Independence(local, Tails(*handover.tails), handover.weights, period)
 
 
