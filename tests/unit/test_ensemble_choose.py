@@ -94,10 +94,16 @@ def test_the_kind_of_a_move_follows_from_the_evidence(move, evidence, kind):
 
 
 def test_independence_proposals_are_tried_where_importance_weights_have_a_variance():
-    poor = {"pareto_k": 0.49, "independence_efficiency": 0.01}
+    poor = {"doubt": [], "pareto_k": 0.49, "independence_efficiency": 0.01}
     assert choose.covered(poor)
     assert not choose.covered(poor | {"pareto_k": 0.5})
-    assert not choose.covered({})  # of draws that no proposals were fitted to
+    assert not choose.covered({"doubt": []})  # of draws that no proposals were fitted to
+
+
+def test_in_doubt_independence_proposals_are_tried_where_they_are_worth_enough():
+    doubt = {"doubt": ["R-hat is 1.20"], "pareto_k": 0.1, "independence_efficiency": 0.06}
+    assert choose.covered(doubt)
+    assert not choose.covered(doubt | {"independence_efficiency": 0.05})
 
 
 def test_more_iterations_are_wanted_where_there_is_doubt_or_the_tail_is_near_its_bound():

@@ -22,7 +22,7 @@ from gadabout.diagnostics import tail_size
 FINE_PARETO_K, LARGEST_PARETO_K = 0.5, 0.7
 """Pareto k̂ of importance weights: below `FINE_PARETO_K` they have a variance, from `LARGEST_PARETO_K` on no use"""
 LEAST_EFFICIENCY = 0.05
-"""draws that an independence proposal is worth at the least if it is chosen without a trial"""
+"""draws that an independence proposal is worth at the least if it is chosen in doubt or without a trial"""
 FINE_EFFICIENCY = 0.45
 """draws that an independence proposal is worth where the Gaussian fits; with less, or a k̂ that is not fine, split HMC
 comes eight times as often, since few proposals free a chain that is stuck"""
@@ -101,9 +101,11 @@ def covered(evidence: Mapping[str, Any]) -> bool:
     """Whether independence proposals may be tried where the Gaussian does not fit well.
 
     A trial is too short to visit places that they seldom reach, such as a neck. From `FINE_PARETO_K` on, importance
-    weights have no variance, and the ESS does not reveal how wrong draws without such places are.
+    weights have no variance, and the ESS does not reveal how wrong draws without such places are. In doubt the draws
+    themselves may lack such places, and the estimated efficiency counts as well.
     """
-    return evidence.get("pareto_k", 1.0) < FINE_PARETO_K
+    known = not evidence["doubt"] or evidence.get("independence_efficiency", 0.0) > LEAST_EFFICIENCY
+    return known and evidence.get("pareto_k", 1.0) < FINE_PARETO_K
 
 
 def repeats(move: Move, evidence: Mapping[str, Any]) -> int:
