@@ -44,7 +44,7 @@ ERRORS = 2.0
 
 
 class Move(StrEnum):
-    """The moves that may be chosen, by their public names."""
+    """The moves that may be chosen, by their public names; runs keep their numbers, so that new moves come last."""
 
     NUTS = "nuts"
     NUTS_DIAGONAL = "nuts-diagonal"
@@ -52,8 +52,8 @@ class Move(StrEnum):
     INDEPENDENCE = "independence"
     INDEPENDENCE_DIAGONAL = "independence-diagonal"
     INDEPENDENCE_OFTEN = "independence-often"
-    INDEPENDENCE_OFTEN_DIAGONAL = "independence-often-diagonal"
     MIXTURE = "mixture"
+    INDEPENDENCE_OFTEN_DIAGONAL = "independence-often-diagonal"
 
 
 WORDS = {
