@@ -16,6 +16,7 @@ from gadabout.ensemble.coordinates import (
     unfolded,
     unpacked,
 )
+from gadabout.ensemble.pooling import beside
 from tests.exact_draws import Rows, generator
 
 N = 7
@@ -271,6 +272,7 @@ def bends(layer):
     return replace(layer, bends=np.ones((*layer.slopes.shape, len(layer.ancestors))))
 
 
+BASIS = np.eye(4) + 0.5 * np.eye(4, k=1) + 0.5 * np.eye(4, k=-1)
 SCHOOLS = ["mu", "log_tau", *(f"theta[{i}]" for i in range(3))]
 
 
@@ -315,9 +317,21 @@ SCHOOLS = ["mu", "log_tau", *(f"theta[{i}]" for i in range(3))]
             ["theta is scaled by exp(log_tau), where data say little"],
         ),
         (
-            [replace(pools(of_words([1], [0, 2, 3, 4], 4 * [[1]])), basis=np.eye(4))],
+            [replace(pools(of_words([1], [0, 2, 3, 4], 4 * [[1]])), basis=BASIS)],
             SCHOOLS,
             ["mu and theta are scaled by exp(log_tau), in a basis of their own, where data say little"],
+        ),
+        (
+            [
+                beside(
+                    replace(pools(of_words([1], [0, 2], 2 * [[1]])), basis=BASIS[:2, :2]), of_words([1], [3], [[-0.3]])
+                )
+            ],
+            SCHOOLS,
+            [
+                "mu and theta are scaled by exp(log_tau), in a basis of their own, where data say little",
+                "theta[1] is scaled by exp(−0.3 log_tau)",
+            ],
         ),
         ([bends(of_words([1], [0], [[0]]))], ["x[0]", "x[1]"], ["x[0] lies about a parabola of x[1]"]),
         (

@@ -175,6 +175,26 @@ def test_data_pool_each_group_in_part(dense):
     assert after < 0.1 * before
 
 
+def test_children_that_another_ancestor_narrows_do_not_hide_the_form_of_a_hierarchy():
+    """As above, beside children whose precision grows with ν, as that of counts grows with their rate."""
+    rng, error, y = generator(14), np.array([0.5, 0.5, 1.0, 1.0, 2.0]), np.array([1.0, -0.5, 2.0, 1.0, -3.0])
+    x = groups_drawn(y, error, np.zeros(400_000), rng.standard_normal(400_000), rng)[:, 1:]
+    nu = rng.standard_normal((COUNT, 1))
+    x = np.column_stack([x, nu, np.exp(-0.4 * nu) * rng.standard_normal((COUNT, 6))])
+
+    def beside_others(x):
+        groups = normal(x[0], 0.0, 1.0) + normal(x[1:6], 0.0, jnp.exp(x[0])) + normal(y, x[1:6], error)
+        return groups + normal(x[6], 0.0, 1.0) + normal(x[7:], 0.0, jnp.exp(-0.4 * x[6]))
+
+    before, layers, after = unfolded(density_of(13, beside_others), x, True)
+    layer = layers[0]
+    np.testing.assert_array_equal(layer.children, np.r_[1:6, 7:13])
+    np.testing.assert_array_equal(log_scales(layer, 0), np.repeat([1.0, 0.0], [5, 6]))
+    np.testing.assert_allclose(log_scales(layer, 6), np.repeat([0.0, -0.4], [5, 6]), atol=0.02)
+    np.testing.assert_allclose(layer.data_precision, np.r_[error**-2, np.zeros(6)], rtol=1e-6)
+    assert after < 0.05 * before
+
+
 STATES, NOISE = 12, 0.5
 WALK = np.tril(np.ones((STATES, STATES)))
 """states of a random walk from its steps"""

@@ -285,25 +285,27 @@ def unpacked(vector: np.ndarray | None) -> tuple[Noncentring, ...]:
 def in_words(layers: Sequence[Noncentring], names: Sequence[str]) -> list[str]:
     """Lines on the children of layers, one for each variable and layer: "theta is scaled by exp(log_tau), about mu".
 
-    Children in a common basis are named together. Layers that pool, or have a basis, add that this holds where data say
-    little.
+    Children in a common basis are named together. Where precisions of data add, and in a basis, lines say that this
+    holds where data say little.
     """
     lines = []
     for layer in layers:
         ancestors = [names[int(a)] for a in layer.ancestors]
         children = np.array([names[int(j)].split("[")[0] for j in layer.children])
-        together = list(dict.fromkeys(children.tolist()))
         if layer.axes is not None:
             variables = list(dict.fromkeys(name.split("[")[0] for name in names))
             verb, own = ("lie", "their") if len(variables) > 1 else ("lies", "its")
             lines.append(f"{_listed(variables)} {verb} about a parabola in axes of {own} own")
             continue
+        based = np.zeros(len(children), bool)
         if layer.basis is not None:
-            lines.append(f"{_listed(together)} {_are(together)} scaled by exp({_terms(layer.log_scales, ancestors)})")
+            based = (layer.basis != np.eye(len(children))).any(1)
+            together = list(dict.fromkeys(children[based].tolist()))
+            scales = _terms(layer.log_scales[based], ancestors)
+            lines.append(f"{_listed(together)} {_are(together)} scaled by exp({scales})")
             lines[-1] += ", in a basis of their own, where data say little"
-            continue
-        for variable in together:
-            rows = np.flatnonzero(children == variable)
+        for variable in dict.fromkeys(children[~based].tolist()):
+            rows = np.flatnonzero((children == variable) & ~based)
             own = names[int(layer.children[rows[0]])] if len(rows) == 1 else variable
             K, B = layer.log_scales[rows], layer.slopes[rows]
             scales = _terms(K, ancestors)
@@ -312,7 +314,8 @@ def in_words(layers: Sequence[Noncentring], names: Sequence[str]) -> list[str]:
             curve = _curve(layer, rows, ancestors)
             if scales:
                 place = f", about a parabola of {curve}" if curve else place
-                lines.append(f"{own} is scaled by exp({scales}){place}{', where data say little' * layer.pools}")
+                pools = layer.data_precision is not None and layer.data_precision[rows].any()
+                lines.append(f"{own} is scaled by exp({scales}){place}{', where data say little' * bool(pools)}")
             elif curve:
                 lines.append(f"{own} lies about a parabola of {curve}")
     return lines

@@ -9,6 +9,7 @@ right in the neck, where draws are few, and where the scale is large. It is exac
 from dataclasses import replace
 
 import numpy as np
+from scipy.linalg import block_diag
 
 from gadabout.ensemble.coordinates import Noncentring
 from gadabout.ensemble.curvature import STEP, Curvature, Density, Sample, curvature_at
@@ -18,6 +19,36 @@ DEEP, DEEP_POINTS, NOTHING = 5.0, 6, 1e-4
 `NOTHING`: share of the precision at draws up to which the model counts as absent."""
 ROUNDS, RIDGE = 8, 1e-9
 """`ROUNDS`: rounds of the regressions. `RIDGE`: constant added to the diagonal of their matrices, which is 1."""
+
+PARTS = ("children", "location", "slopes", "log_scales")
+"""what a log-linear layer has for each child"""
+
+
+def in_parts(layer: Noncentring) -> tuple[Noncentring, Noncentring]:
+    """The children of scales in a log-linear layer, and all others: layers with the same ancestors.
+
+    A scale is an ancestor whose median K is positive. Other ancestors narrow their children, as the rate of counts does
+    by the precision of data: they have no neck, and their K is left out of the first part.
+    """
+    scale = np.array([np.median(k[k != 0]) > 0 if k.any() else False for k in layer.log_scales.T], bool)
+    own = (layer.log_scales[:, scale] != 0).any(1)
+    part = lambda rows, K: replace(
+        layer, children=layer.children[rows], location=layer.location[rows], slopes=layer.slopes[rows], log_scales=K
+    )
+    return part(own, np.where(scale, layer.log_scales[own], 0.0)), part(~own, layer.log_scales[~own])
+
+
+def beside(layer: Noncentring, other: Noncentring) -> Noncentring:
+    """One layer of the children of both, the other of which is log-linear and has the same ancestors."""
+    q = len(other.children)
+    if not q:
+        return layer
+    found = {name: np.concatenate([getattr(layer, name), getattr(other, name)]) for name in PARTS}
+    if layer.pools:  # the others have p = 1, q = 0 and d = 0
+        added = {"precision": np.ones(q), "data_precision": np.zeros(q), "data_location": np.zeros(q)}
+        found |= {name: np.append(getattr(layer, name), values) for name, values in added.items()}
+    basis = None if layer.basis is None else block_diag(layer.basis, np.eye(q))
+    return replace(layer, **found, basis=basis)
 
 
 def deep_in_the_neck(density: Density, layer: Noncentring, curvature: Curvature) -> Curvature | None:

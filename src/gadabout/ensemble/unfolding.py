@@ -23,7 +23,7 @@ from gadabout.ensemble.bending import MOST_ANCESTORS as MOST_BENDING
 from gadabout.ensemble.coordinates import Coordinates, Noncentring
 from gadabout.ensemble.curvature import Curvature, Density, Sample, curvature_at
 from gadabout.ensemble.gaussian import factor_of, geometric_mean
-from gadabout.ensemble.pooling import as_written, deep_in_the_neck, in_common_basis, pooled
+from gadabout.ensemble.pooling import as_written, beside, deep_in_the_neck, in_common_basis, in_parts, pooled
 
 if TYPE_CHECKING:
     from gadabout.density.base import AbstractDensity
@@ -208,14 +208,15 @@ def candidates(
 ) -> list[tuple[Noncentring, float]]:
     """Layers for these pairs, the simplest first, each with the weight of its Fisher divergence."""
     layers = fitted(sample, pairs, K, curvature)
-    deep = deep_in_the_neck(density, layers[0], curvature)
+    hierarchy, others = in_parts(layers[0])
+    deep = deep_in_the_neck(density, hierarchy, curvature)
     if deep is None:
         return [(layer, 1.0) for layer in layers]
-    plain = as_written(layers[0], deep)
+    plain = as_written(hierarchy, deep)
     based, scaled = in_common_basis(plain, curvature, deep)
     written = [plain, pooled(plain, sample, np.full(len(plain.children), True))]
     written += [] if based is None else [pooled(based, sample, scaled)]
-    return [(layer, PLAIN) for layer in written] + [(layer, 1.0) for layer in layers]
+    return [(beside(layer, others), PLAIN) for layer in written] + [(layer, 1.0) for layer in layers]
 
 
 def _simplest(layers: list[tuple[Noncentring, float]], sample: Sample, dense: bool) -> tuple[Noncentring, float]:
