@@ -24,14 +24,19 @@ PARTS = ("children", "location", "slopes", "log_scales")
 """what a log-linear layer has for each child"""
 
 
-def in_parts(layer: Noncentring) -> tuple[Noncentring, Noncentring]:
+def in_parts(layer: Noncentring, spread: np.ndarray) -> tuple[Noncentring, Noncentring]:
     """The children of scales in a log-linear layer, and all others: layers with the same ancestors.
 
-    A scale is an ancestor whose median K is positive. Other ancestors narrow their children, as the rate of counts does
-    by the precision of data: they have no neck, and their K is left out of the first part.
+    A scale is an ancestor whose median K is positive, and a child is its own if no other changes the child's width as
+    much. Other ancestors narrow their children, as the rate of counts does by the precision of data: they have no neck,
+    and their K is left out of the first part.
+
+    Args:
+        layer: a log-linear layer.
+        spread: standard deviations of its ancestors.
     """
     scale = np.array([np.median(k[k != 0]) > 0 if k.any() else False for k in layer.log_scales.T], bool)
-    own = (layer.log_scales[:, scale] != 0).any(1)
+    own = scale[np.argmax(np.abs(layer.log_scales) * spread, 1)]
     part = lambda rows, K: replace(
         layer, children=layer.children[rows], location=layer.location[rows], slopes=layer.slopes[rows], log_scales=K
     )

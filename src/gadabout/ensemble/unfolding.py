@@ -206,9 +206,13 @@ def _best_layer(
 def candidates(
     density: Density, sample: Sample, pairs: np.ndarray, K: np.ndarray, curvature: Curvature
 ) -> list[tuple[Noncentring, float]]:
-    """Layers for these pairs, the simplest first, each with the weight of its Fisher divergence."""
+    """Layers for these pairs, the simplest first, each with the weight of its Fisher divergence.
+
+    Layers in the form of hierarchical models count as better than they are (`PLAIN`), since draws seldom reach the neck,
+    if all children have this form.
+    """
     layers = fitted(sample, pairs, K, curvature)
-    hierarchy, others = in_parts(layers[0])
+    hierarchy, others = in_parts(layers[0], sample.y[:, layers[0].ancestors].std(0))
     deep = deep_in_the_neck(density, hierarchy, curvature)
     if deep is None:
         return [(layer, 1.0) for layer in layers]
@@ -216,7 +220,8 @@ def candidates(
     based, scaled = in_common_basis(plain, curvature, deep)
     written = [plain, pooled(plain, sample, np.full(len(plain.children), True))]
     written += [] if based is None else [pooled(based, sample, scaled)]
-    return [(beside(layer, others), PLAIN) for layer in written] + [(layer, 1.0) for layer in layers]
+    weight = PLAIN if np.array_equal(hierarchy.log_scales, layers[0].log_scales) else 1.0
+    return [(beside(layer, others), weight) for layer in written] + [(layer, 1.0) for layer in layers]
 
 
 def _simplest(layers: list[tuple[Noncentring, float]], sample: Sample, dense: bool) -> tuple[Noncentring, float]:
