@@ -208,8 +208,8 @@ def candidates(
 ) -> list[tuple[Noncentring, float]]:
     """Layers for these pairs, the simplest first, each with the weight of its Fisher divergence.
 
-    Layers in the form of hierarchical models count as better than they are (`PLAIN`), since draws seldom reach the neck,
-    if all children have this form.
+    If all children have the form of hierarchical models, this counts as better than it is (`PLAIN`), since draws seldom
+    reach the neck.
     """
     layers = fitted(sample, pairs, K, curvature)
     hierarchy, others = in_parts(layers[0], sample.y[:, layers[0].ancestors].std(0))
