@@ -24,6 +24,7 @@ OFTEN, SELDOM = 4, 32
 """iterations from one local move to the next, for moves with more split HMC and for other independence proposals"""
 DIAGONAL = (Move.INDEPENDENCE_DIAGONAL, Move.INDEPENDENCE_OFTEN_DIAGONAL)
 WITH_MORE_LOCAL = (Move.INDEPENDENCE_OFTEN, Move.INDEPENDENCE_OFTEN_DIAGONAL)
+"""independence proposals with standard deviations alone, and those with more split HMC between them"""
 
 
 def move_of(handover: Handover) -> Move:

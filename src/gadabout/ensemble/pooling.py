@@ -24,18 +24,23 @@ PARTS = ("children", "location", "slopes", "log_scales")
 """what a log-linear layer has for each child"""
 
 
+def widening(K: np.ndarray) -> np.ndarray:
+    """Mask (p,) of the ancestors that are scales: the median of their nonzero K, of shape (q, p), is positive."""
+    return np.array([k.any() and np.median(k[k != 0]) > 0 for k in K.T], bool)
+
+
 def in_parts(layer: Noncentring, spread: np.ndarray) -> tuple[Noncentring, Noncentring]:
     """The children of scales in a log-linear layer, and all others: layers with the same ancestors.
 
-    A scale is an ancestor whose median K is positive, and a child is its own if no other changes the child's width as
-    much. Other ancestors narrow their children, as the rate of counts does by the precision of data: they have no neck,
-    and their K is left out of the first part.
+    A child is that of a scale (`widening`) if no other ancestor changes its width as much. Other ancestors narrow their
+    children, as the rate of counts does by the precision of data: they have no neck, and their K is left out of the
+    first part.
 
     Args:
         layer: a log-linear layer.
         spread: standard deviations of its ancestors.
     """
-    scale = np.array([np.median(k[k != 0]) > 0 if k.any() else False for k in layer.log_scales.T], bool)
+    scale = widening(layer.log_scales)
     own = scale[np.argmax(np.abs(layer.log_scales) * spread, 1)]
     part = lambda rows, K: replace(
         layer, children=layer.children[rows], location=layer.location[rows], slopes=layer.slopes[rows], log_scales=K
@@ -65,11 +70,9 @@ def deep_in_the_neck(density: Density, layer: Noncentring, curvature: Curvature)
     """
     points, K = curvature.points[:DEEP_POINTS].copy(), layer.log_scales
     first = np.argmax(np.abs(K) * np.std(curvature.points[:, layer.ancestors], 0), 1)
-    if not K.any():
+    if not K.any() or (K.any(0) & ~widening(K)).any():
         return None
     for i, a in enumerate(layer.ancestors):
-        if (K[:, i] != 0).any() and np.median(K[K[:, i] != 0, i]) <= 0:
-            return None
         if (first == i).any():
             points[:, a] -= DEEP / max(np.median(K[first == i, i]), 0.5)
     deep = curvature_at(density, points, curvature.step / STEP)
