@@ -24,7 +24,7 @@ LAYERS = (0, 1, 4)
 """numbers of layers"""
 
 
-def layer_of(rng, n=N, p=2, q=3, pools=False, mixes=False, bends=False, turns=False):
+def layer_of(rng, n=N, p=2, q=3, pools=False, mixes=False, bends=False, turns=False, widens=False):
     """One with random ancestors and children, slopes and log scales; precisions, one of them 0; and so on."""
     indices = rng.permutation(n)
     matrix = lambda: 0.5 * rng.standard_normal((q, p))
@@ -39,16 +39,19 @@ def layer_of(rng, n=N, p=2, q=3, pools=False, mixes=False, bends=False, turns=Fa
     Q = 0.1 * rng.standard_normal((q, p, p))
     layer = replace(layer, bends=Q + np.swapaxes(Q, 1, 2)) if bends else layer
     W = np.linalg.qr(rng.standard_normal((n, n)))[0] @ np.diag(np.exp(np.linspace(-0.5, 0.5, n)))
+    layer = replace(layer, location_scales=matrix()) if widens else layer
     return replace(layer, axes=W) if turns else layer
 
 
 def coordinates_of(count, dense, seed=0, n=N):
     """Some with so many layers, of different sizes."""
     rng = generator(seed)
-    layers = tuple(layer_of(rng, n, 1 + i % 2, 2 + i % 2, i in (1, 2), i == 2, i > 1, i == 3) for i in range(count))
+    has = lambda i: (i in (1, 2), i == 2, i > 1, i == 3, i in (0, 2))
+    layers = tuple(layer_of(rng, n, 1 + i % 2, 2 + i % 2, *has(i)) for i in range(count))
     if count > 3:  # with less of each, or x would not be finite
-        slight = lambda layer: replace(layer, log_scales=0.2 * layer.log_scales, slopes=0.2 * layer.slopes)
-        layers = tuple(slight(layer) for layer in layers)
+        less = lambda values: None if values is None else 0.2 * values
+        names = "log_scales", "slopes", "location_scales"
+        layers = tuple(replace(layer, **{name: less(getattr(layer, name)) for name in names}) for layer in layers)
     factor = np.tril(0.3 * rng.standard_normal((n, n)), -1) + np.diag(0.5 + rng.random(n))
     factor = factor if dense else np.diagonal(factor) * rng.choice([-1, 1], n)
     return Coordinates(rng.standard_normal(n), factor, layers)
@@ -63,6 +66,7 @@ def x_of(here, z):
         a = x[layer.ancestors] - layer.centre
         place, scale = layer.location + layer.slopes @ a, jnp.exp(layer.log_scales @ a)
         place += 0.0 if layer.bends is None else jnp.stack([a @ Q @ a for Q in layer.bends])
+        place *= 1.0 if layer.location_scales is None else jnp.exp(layer.location_scales @ a)
         if layer.data_precision is not None:
             precision = layer.precision / scale**2 + layer.data_precision
             place = (layer.precision / scale**2 * place + layer.data_precision * layer.data_location) / precision
@@ -130,9 +134,9 @@ def test_gradients_are_those_of_jax(count, dense):
 
 
 @pytest.mark.parametrize("count", [2, 3, 4], ids=["pools", "basis and bends", "axes"])
-@pytest.mark.parametrize("bug", ["data_precision", "basis", "bends", "axes"])
+@pytest.mark.parametrize("bug", ["data_precision", "basis", "bends", "axes", "location_scales"])
 def test_a_pull_that_leaves_something_out_is_found(count, bug):
-    """The planted bugs: the share of the model's precision, the basis, the slope of a parabola, or the axes."""
+    """The planted bugs: the share of the model's precision, the basis, the slope of a parabola, axes, or P."""
 
     class Wrong(Noncentring):
         def pull(self, y, grad, of=None):
@@ -142,7 +146,9 @@ def test_a_pull_that_leaves_something_out_is_found(count, bug):
     here, z = coordinates_of(count, True), generator(3).standard_normal((9, N))
     wrong = replace(here, layers=tuple(Wrong(**vars(layer)) for layer in here.layers))
     grad, other = (each.value_and_grad(Rows(N, by_jax), z)[1] for each in (here, wrong))
-    assert (np.abs(grad - other).max() > 0.1) == (count >= {"data_precision": 2, "axes": 4}.get(bug, 3))
+    assert (np.abs(grad - other).max() > 0.1) == (
+        count >= {"data_precision": 2, "axes": 4, "location_scales": 1}.get(bug, 3)
+    )
 
 
 def test_a_pull_with_scales_twice_as_large_is_found():
@@ -268,6 +274,10 @@ def pools(layer):
     return replace(layer, precision=ones, data_precision=ones, data_location=ones)
 
 
+def centres(layer):
+    return replace(pools(layer), location_scales=layer.log_scales)
+
+
 def bends(layer):
     return replace(layer, bends=np.ones((*layer.slopes.shape, len(layer.ancestors))))
 
@@ -315,6 +325,11 @@ SCHOOLS = ["mu", "log_tau", *(f"theta[{i}]" for i in range(3))]
             [pools(of_words([1], [2, 3, 4], 3 * [[1]]))],
             SCHOOLS,
             ["theta is scaled by exp(log_tau), where data say little"],
+        ),
+        (
+            [centres(of_words([1], [2, 3, 4], 3 * [[-1]]))],
+            SCHOOLS,
+            ["theta is scaled by exp(−log_tau), where data say much"],
         ),
         (
             [replace(pools(of_words([1], [0, 2, 3, 4], 4 * [[1]])), basis=BASIS)],

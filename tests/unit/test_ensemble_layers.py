@@ -82,11 +82,14 @@ POOLED = tuple(
     for layer in LAYERS
 )
 """the same layers, with precisions that add"""
+CENTRED = tuple(replace(layer, location_scales=-layer.log_scales) for layer in POOLED)
+"""and with locations that are scaled too"""
 
 
+@pytest.mark.parametrize("layers", [POOLED, CENTRED], ids=["pooled", "centred"])
 @pytest.mark.parametrize("make", [split_hmc, independence, nuts, halved_twice])
-def test_the_law_stands_still_where_precisions_add(make):
-    alarm, drawn = alarms(make, layered(True, POOLED))
+def test_the_law_stands_still_where_precisions_add(make, layers):
+    alarm, drawn = alarms(make, layered(True, layers))
     assert alarm > FALSE_ALARM
     assert 0.4 < drawn["accepted"].mean() < 0.995
 

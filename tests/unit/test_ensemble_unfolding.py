@@ -271,23 +271,77 @@ def test_levels_are_unfolded_one_after_the_other(dense):
     assert after < 1e-3
 
 
+UNEVEN = np.geomspace(0.1, 2.0, 10)
+"""errors of ten groups: data say much of the first, and little of the last"""
+
+
 @both
-def test_with_much_data_a_non_centred_writing_is_written_centred(dense):
-    """Ten groups whose data fix θ = μ + τ x to a tenth: the scale of x goes as 1/τ, so K is negative."""
-    rng, tries, error = generator(5), 400_000, np.full(10, 0.1)
+@pytest.mark.parametrize("power", [1.0, 0.5], ids=["deviation", "variance"])
+def test_a_non_centred_writing_is_centred_where_data_say_much(power, dense):
+    """Ten groups θ = μ + τ x about data, with τ = exp(power v). Given v the precisions are τ²/error² + 1, about
+    (y − μ)/τ and 0."""
+    rng, tries = generator(5), 400_000
     y = 1 + np.random.default_rng(5).normal(size=10)
-    x = groups_drawn(y, error, 2 * rng.standard_normal(tries), rng.standard_normal(tries), rng)
+    x = groups_drawn(y, UNEVEN, 2 * rng.standard_normal(tries), rng.standard_normal(tries), rng)
     x[:, 2:] = (x[:, 2:] - x[:, :1]) * np.exp(-x[:, 1:2])
+    x[:, 1] /= power
 
     def written_non_centred(x):
-        prior = normal(x[0], 0.0, 2.0) + normal(x[1], 0.0, 1.0) + normal(x[2:], 0.0, 1.0)
-        return prior + normal(y, x[0] + jnp.exp(x[1]) * x[2:], error)
+        prior = normal(x[0], 0.0, 2.0) + normal(power * x[1], 0.0, 1.0) + normal(x[2:], 0.0, 1.0)
+        return prior + normal(y, x[0] + jnp.exp(power * x[1]) * x[2:], UNEVEN)
 
     before, layers, after = unfolded(density_of(12, written_non_centred), x, dense)
-    assert layers
-    np.testing.assert_array_equal(layers[0].children, np.arange(2, 12))
-    assert ((log_scales(layers[0], 1) < -0.4) & (log_scales(layers[0], 1) > -1.2)).all()
-    assert after < 0.5 * before
+    layer = layers[0]
+    own = layer.children - 2
+    assert set(range(7)) <= set(own)  # data leave nothing to scale of the last
+    mu, v = (layer.centre[list(layer.ancestors).index(a)] for a in (0, 1))
+    tau = np.exp(power * v)
+    np.testing.assert_array_equal(log_scales(layer, 1), -power)
+    np.testing.assert_array_equal(layer.location_scales, layer.log_scales)
+    np.testing.assert_allclose(layer.precision, tau**2 / UNEVEN[own] ** 2, rtol=1e-3)
+    np.testing.assert_allclose(layer.data_precision, 1, rtol=1e-3)
+    np.testing.assert_allclose(layer.data_location, 0, atol=1e-3)
+    np.testing.assert_allclose(layer.location, (y[own] - mu) / tau, rtol=1e-3)
+    np.testing.assert_allclose(slopes(layer, 0), -1 / tau, rtol=1e-3)
+    assert after < 0.15 * before
+
+
+def steps(x):
+    """The walk by its standardised steps: log σ, the log of the noise's deviation, and steps ~ N(0, 1)."""
+    prior = normal(x[0], -1.0, 0.5) + normal(x[1], -2.0, 0.5) + normal(x[2:], 0.0, 1.0)
+    return prior + normal(SEEN, jnp.exp(x[0]) * (WALK @ x[2:]), jnp.exp(x[1]))
+
+
+def steps_drawn(rng, tries=20_000):
+    """Exact draws: both scales by importance resampling with the steps integrated out, then the steps."""
+    scales = rng.normal([-1, -2], 0.5, (tries, 2))
+    along, V = np.linalg.eigh(WALK @ WALK.T)
+    variance = np.exp(2 * scales[:, :1]) * along + np.exp(2 * scales[:, 1:])
+    log_weights = -0.5 * np.sum(np.log(variance) + (V.T @ SEEN) ** 2 / variance, 1)
+    weights = np.exp(log_weights - log_weights.max())
+    kept = scales[rng.choice(tries, COUNT, p=weights / weights.sum())]
+    sigma, noise = np.exp(kept).T
+    inverse = np.linalg.inv(np.eye(STATES) + (sigma / noise)[:, None, None] ** 2 * (WALK.T @ WALK))
+    mean = (sigma / noise**2)[:, None] * (inverse @ (WALK.T @ SEEN))
+    return np.column_stack(
+        [kept, mean + np.einsum("aij,aj->ai", np.linalg.cholesky(inverse), rng.standard_normal((COUNT, STATES)))]
+    )
+
+
+@both
+def test_standardised_steps_of_a_walk_have_a_basis_and_two_scales(dense):
+    """The precision among them is σ²/noise² WᵀW + 1: exp(−log σ + log noise) scales them where data say much."""
+    before, layers, after = unfolded(density_of(2 + STATES, steps), steps_drawn(generator(16)), dense)
+    layer = layers[0]
+    np.testing.assert_array_equal(layer.children, np.arange(2, 2 + STATES))
+    np.testing.assert_array_equal(log_scales(layer, 0), -1)
+    np.testing.assert_array_equal(log_scales(layer, 1), 1)
+    np.testing.assert_array_equal(layer.location_scales[:, list(layer.ancestors).index(1)], 0)
+    sums = WALK @ layer.basis
+    for products in (sums.T @ sums, layer.basis.T @ layer.basis):
+        size = np.sqrt(np.diagonal(products))
+        np.testing.assert_allclose(products / np.outer(size, size), np.eye(STATES), atol=1e-3)
+    assert after < 0.1 * before
 
 
 def test_each_child_may_have_an_ancestor_of_its_own():

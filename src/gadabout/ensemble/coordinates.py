@@ -25,13 +25,15 @@ class Noncentring:
     $$s_j^{-2} = p_j e^{-2K_j a} + q_j,\quad m_j = w_j(c_j + B_j a) + (1 - w_j)\,d_j,\quad
     w_j = p_j e^{-2K_j a} s_j^2.$$
     The first is the case p = 1, q = 0. With bends Q, $a^\top Q_j a$ is added to $c_j + B_j a$: children lie along a
-    parabola. All other coordinates are unchanged, x = y.
+    parabola. With location scales P, $e^{P_j a}(c_j + B_j a)$ takes the place of $c_j + B_j a$. All other coordinates
+    are unchanged, x = y.
 
     In a hierarchical model written centred, the children are θ, their ancestor is the logarithm of their scale, and
     K = 1. Then y is the model written non-centred (Papaspiliopoulos, Roberts & Sköld 2007, "A general framework for the
-    parametrization of hierarchical models"). K = −1 centres a model written non-centred, and values in between
+    parametrization of hierarchical models"). K = P = −1 centres a model written non-centred, and values in between
     non-centre partly. With data of precision q about d, y is θ standardised by its distribution given the data and all
-    scales. This is partial pooling: non-centred where the scale is small, centred where it is large. If children depend
+    scales. This is partial pooling: non-centred where the scale is small, centred where it is large. In a model written
+    non-centred, p and q are the precisions of data and prior. If children depend
     on each other given the ancestors, as the states of a random walk, all formulas are for $V^{-1} x_C$: the precisions
     of model and data are both diagonal in the basis V.
 
@@ -48,6 +50,7 @@ class Noncentring:
         basis: V, of shape (q, q), with determinant 1 or −1; the unit matrix where it is not given.
         bends: Q, symmetric, of shape (q, p, p); 0 where it is not given.
         axes: W, of shape (n, n), with determinant 1 or −1. Where it is given, all of this holds for $W^{-1} x$.
+        location_scales: P, of shape (q, p); 0 where it is not given.
     """
 
     ancestors: np.ndarray
@@ -62,6 +65,7 @@ class Noncentring:
     basis: np.ndarray | None = None
     bends: np.ndarray | None = None
     axes: np.ndarray | None = None
+    location_scales: np.ndarray | None = None
 
     @property
     def pools(self) -> bool:
@@ -94,10 +98,14 @@ class Noncentring:
         g = grad[:, self.children] if self.basis is None else grad[:, self.children] @ self.basis
         pulled[:, self.children] = stretched = np.exp(of.log_scale) * g
         of_scale = of.share * (stretched * y[:, self.children] + 1 - 2 * (1 - of.share) * of.apart * g)
-        pulled[:, self.ancestors] += (of.share * g) @ self.slopes + of_scale @ self.log_scales
+        of_own = of.share * g  # derivatives with respect to children's own locations, without those of data
+        of_place = of_own * of.stretch
+        pulled[:, self.ancestors] += of_place @ self.slopes + of_scale @ self.log_scales
         if self.bends is not None:
             a = y[:, self.ancestors] - self.centre
-            pulled[:, self.ancestors] += 2 * np.einsum("mq,qab,mb->ma", of.share * g, self.bends, a)
+            pulled[:, self.ancestors] += 2 * np.einsum("mq,qab,mb->ma", of_place, self.bends, a)
+        if self.location_scales is not None:
+            pulled[:, self.ancestors] += (of_own * of.own) @ self.location_scales
         return pulled
 
     def of_ancestors(self, y: np.ndarray) -> "OfAncestors":
@@ -106,23 +114,27 @@ class Noncentring:
         place, log_scale = self.location + a @ self.slopes.T, a @ self.log_scales.T
         if self.bends is not None:
             place += np.einsum("ma,qab,mb->mq", a, self.bends, a)
+        stretch = 1.0 if self.location_scales is None else np.exp(a @ self.location_scales.T)
+        place = stretch * place
         if self.precision is None or self.data_precision is None or self.data_location is None:
-            return OfAncestors(place, log_scale)
+            return OfAncestors(place, log_scale, place, stretch)
         with np.errstate(divide="ignore"):
             own = np.log(self.precision) - 2 * log_scale
             log_precision = np.logaddexp(own, np.log(self.data_precision))
         share, apart = np.exp(own - log_precision), place - self.data_location
-        return OfAncestors(self.data_location + share * apart, -0.5 * log_precision, share, apart)
+        return OfAncestors(self.data_location + share * apart, -0.5 * log_precision, place, stretch, share, apart)
 
 
 class OfAncestors(NamedTuple):
-    """m, log s, w and c + B a + aᵀQ a − d of children, each of shape (m, q).
+    """m, log s, o = e^(Pa) (c + B a + aᵀQ a), e^(Pa), w and o − d of children, each of shape (m, q).
 
     The last two are 1 and 0 unless precisions add.
     """
 
     place: np.ndarray
     log_scale: np.ndarray
+    own: np.ndarray
+    stretch: np.ndarray | float = 1.0
     share: np.ndarray | float = 1.0
     apart: np.ndarray | float = 0.0
 
@@ -266,7 +278,7 @@ def unpacked(vector: np.ndarray | None) -> tuple[Noncentring, ...]:
     layers, at = [], 1
     for _ in range(int(vector[0])):
         p, q, n = (int(size) for size in vector[at : at + 3])
-        shapes = (p,), (q,), (p,), (q,), (q, p), (q, p), (q,), (q,), (q,), (q, q), (q, p, p), (n, n)
+        shapes = (p,), (q,), (p,), (q,), (q, p), (q, p), (q,), (q,), (q,), (q, q), (q, p, p), (n, n), (q, p)
         there, at = vector[at + 3 : at + 3 + len(shapes)], at + 3 + len(shapes)
         sizes = [int(known * np.prod(shape)) for known, shape in zip(there, shapes, strict=False)]
         if len(sizes) < len(shapes) or not there[:6].all() or at + sum(sizes) > len(vector):
@@ -285,8 +297,8 @@ def unpacked(vector: np.ndarray | None) -> tuple[Noncentring, ...]:
 def in_words(layers: Sequence[Noncentring], names: Sequence[str]) -> list[str]:
     """Lines on the children of layers, one for each variable and layer: "theta is scaled by exp(log_tau), about mu".
 
-    Children in a common basis are named together. Where precisions of data add, and in a basis, lines say that this
-    holds where data say little.
+    Children in a common basis are named together. Where precisions of data and model add, lines say that this holds
+    where data say little, or much, if locations are scaled too.
     """
     lines = []
     for layer in layers:
@@ -303,7 +315,7 @@ def in_words(layers: Sequence[Noncentring], names: Sequence[str]) -> list[str]:
             together = list(dict.fromkeys(children[based].tolist()))
             scales = _terms(layer.log_scales[based], ancestors)
             lines.append(f"{_listed(together)} {_are(together)} scaled by exp({scales})")
-            lines[-1] += ", in a basis of their own, where data say little"
+            lines[-1] += f", in a basis of their own{_where(layer, based)}"
         for variable in dict.fromkeys(children[~based].tolist()):
             rows = np.flatnonzero((children == variable) & ~based)
             own = names[int(layer.children[rows[0]])] if len(rows) == 1 else variable
@@ -314,11 +326,18 @@ def in_words(layers: Sequence[Noncentring], names: Sequence[str]) -> list[str]:
             curve = _curve(layer, rows, ancestors)
             if scales:
                 place = f", about a parabola of {curve}" if curve else place
-                pools = layer.data_precision is not None and layer.data_precision[rows].any()
-                lines.append(f"{own} is scaled by exp({scales}){place}{', where data say little' * bool(pools)}")
+                lines.append(f"{own} is scaled by exp({scales}){place}{_where(layer, rows)}")
             elif curve:
                 lines.append(f"{own} lies about a parabola of {curve}")
     return lines
+
+
+def _where(layer: Noncentring, rows: np.ndarray) -> str:
+    """Where some children are scaled: everywhere if no precisions add."""
+    if layer.data_precision is None or not layer.data_precision[rows].any():
+        return ""
+    scaled_too = layer.location_scales is not None and layer.location_scales[rows].any()
+    return f", where data say {'much' if scaled_too else 'little'}"
 
 
 def _curve(layer: Noncentring, rows: np.ndarray, ancestors: Sequence[str]) -> str:

@@ -21,7 +21,14 @@ ROUNDS, RIDGE = 8, 1e-9
 """`ROUNDS`: rounds of the regressions. `RIDGE`: constant added to the diagonal of their matrices, which is 1."""
 
 PARTS = ("children", "location", "slopes", "log_scales")
-"""what a log-linear layer has for each child"""
+"""what a layer has for each child"""
+DEFAULTS = {
+    "precision": lambda layer: np.ones(len(layer.children)),
+    "data_precision": lambda layer: np.zeros(len(layer.children)),
+    "data_location": lambda layer: np.zeros(len(layer.children)),
+    "location_scales": lambda layer: np.zeros_like(layer.log_scales),
+}
+"""what it may have, and the value where it is not given"""
 
 
 def widening(K: np.ndarray) -> np.ndarray:
@@ -49,15 +56,18 @@ def in_parts(layer: Noncentring, spread: np.ndarray) -> tuple[Noncentring, Nonce
 
 
 def beside(layer: Noncentring, other: Noncentring) -> Noncentring:
-    """One layer of the children of both, the other of which is log-linear and has the same ancestors."""
-    q = len(other.children)
-    if not q:
-        return layer
-    found = {name: np.concatenate([getattr(layer, name), getattr(other, name)]) for name in PARTS}
-    if layer.pools:  # the others have p = 1, q = 0 and d = 0
-        added = {"precision": np.ones(q), "data_precision": np.zeros(q), "data_location": np.zeros(q)}
-        found |= {name: np.append(getattr(layer, name), values) for name, values in added.items()}
-    basis = None if layer.basis is None else block_diag(layer.basis, np.eye(q))
+    """One layer of the children of both, which have the same ancestors; the other one has no basis."""
+    if not len(layer.children) or not len(other.children):
+        return layer if len(layer.children) else other
+    found = {name: np.concatenate([getattr(each, name) for each in (layer, other)]) for name in PARTS}
+    for name, default in DEFAULTS.items():
+        arrays = [getattr(each, name) for each in (layer, other)]
+        if any(array is not None for array in arrays):
+            given = [
+                default(each) if array is None else array for each, array in zip((layer, other), arrays, strict=True)
+            ]
+            found[name] = np.concatenate(given)
+    basis = None if layer.basis is None else block_diag(layer.basis, np.eye(len(other.children)))
     return replace(layer, **found, basis=basis)
 
 
@@ -118,29 +128,42 @@ def in_common_basis(layer: Noncentring, curvature: Curvature, deep: Curvature) -
     for group in groups(layer.log_scales):
         if len(group) < 2:
             continue
-        (H, E), (below, far) = (_among(layer, group, each) for each in (curvature, deep))
+        (H, E), (below, far) = (among(layer, group, each) for each in (curvature, deep))
         if not len(H) or not len(below):
             return None, scaled
         usual = np.median(E)
         model, weight = np.mean(below / far[:, None, None], 0), 1 / (1 + E / usual) ** 2
         data = np.einsum("i,ijk->jk", weight / weight.sum(), H - E[:, None, None] * model)
         try:
-            widths, vectors = np.linalg.eigh(data)
-            data = (vectors * np.maximum(widths, 0.0)) @ vectors.T  # widths are negative where log π is convex
-            inverse = np.linalg.inv(np.linalg.cholesky(data + usual * model))
-            shares, vectors = np.linalg.eigh(usual * inverse @ model @ inverse.T)
+            shares, V[np.ix_(group, group)] = common_eigenvectors(usual * model, data)
         except np.linalg.LinAlgError:
             return None, scaled
-        V[np.ix_(group, group)] = inverse.T @ vectors
         scaled[group] = shares > NOTHING
+    return in_basis(layer, V), scaled
+
+
+def common_eigenvectors(model: np.ndarray, data: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The model's shares (k,) of the precision model + data along their common eigenvectors, the columns of (k, k).
+
+    Negative eigenvalues of the second matrix, as where log π is convex, are set to 0. Raises LinAlgError if the sum is
+    not positive definite.
+    """
+    widths, vectors = np.linalg.eigh(data)
+    inverse = np.linalg.inv(np.linalg.cholesky(model + (vectors * np.maximum(widths, 0.0)) @ vectors.T))
+    shares, vectors = np.linalg.eigh(inverse @ model @ inverse.T)
+    return shares, inverse.T @ vectors
+
+
+def in_basis(layer: Noncentring, V: np.ndarray) -> Noncentring | None:
+    """The layer in the basis V (q, q) of its children, scaled to determinant 1 or −1; None for the unit matrix."""
     if np.array_equal(V, np.eye(len(V))):
-        return None, scaled
-    V *= np.exp(-np.linalg.slogdet(V)[1] / len(V))
+        return None
+    V = V * np.exp(-np.linalg.slogdet(V)[1] / len(V))
     back = np.linalg.inv(V)
-    return replace(layer, slopes=back @ layer.slopes, location=back @ layer.location, basis=V), scaled
+    return replace(layer, slopes=back @ layer.slopes, location=back @ layer.location, basis=V)
 
 
-def _among(layer: Noncentring, group: np.ndarray, curvature: Curvature) -> tuple[np.ndarray, np.ndarray]:
+def among(layer: Noncentring, group: np.ndarray, curvature: Curvature) -> tuple[np.ndarray, np.ndarray]:
     """The curvature among children of a group, (m, k, k), and their e^(−2Ka), (m,), at points where it is finite."""
     C = layer.children[group]
     H = curvature.hessian[:, C[:, None], C]
@@ -163,22 +186,35 @@ def pooled(layer: Noncentring, sample: Sample, scaled: np.ndarray) -> Noncentrin
     """
     C, tiny = layer.children, np.finfo(float).tiny
     of = layer.of_ancestors(sample.y)
-    x, g = sample.y[:, C], sample.grad[:, C]
-    if layer.basis is not None:
-        x, g = np.linalg.solve(layer.basis, x.T).T, g @ layer.basis
+    x, g = along(layer, sample)
     E, shift, spread = np.exp(-2 * np.clip(of.log_scale, -30, 30)), x.mean(0), x.std(0) + tiny
     features = np.stack([(-E * (x - of.place) * scaled).T, ((shift - x) / spread).T, np.ones_like(x).T], 1)
     first = np.mean(g**2, 0) / np.mean(E, 0)
     p, q, r = np.where(scaled, first, 0.0), np.where(scaled, 0.0, np.mean(g**2, 0) * spread), np.zeros(len(C))
     for _ in range(ROUNDS):
-        weighted = features / (p * E + q / spread).T[:, None]
-        normal, right = weighted @ np.swapaxes(features, 1, 2), np.einsum("jki,ij->jk", weighted, g)
-        size = np.sqrt(np.einsum("jkk->jk", normal)) + tiny
-        scale_free = normal / size[:, :, None] / size[:, None] + RIDGE * np.eye(3)
-        p, q, r = (np.linalg.solve(scale_free, (right / size)[..., None])[..., 0] / size).T
+        (p, q, r), alone = regressed(features, g, p * E + q / spread)
         kept = (q > 0) | ~scaled
-        p = np.where(scaled, np.maximum(np.where(kept, p, right[:, 0] / (normal[:, 0, 0] + tiny)), RIDGE * first), 0.0)
+        p = np.where(scaled, np.maximum(np.where(kept, p, alone), RIDGE * first), 0.0)
         q, r = np.where(kept, np.maximum(q, tiny), 0.0), np.where(kept, r, 0.0)
     d = np.where(q > 0, shift + spread * r / np.where(q > 0, q, 1), 0.0)
     found = replace(layer, precision=p, data_precision=q / spread, data_location=d)
     return found if np.isfinite(p + q + d).all() else layer
+
+
+def along(layer: Noncentring, sample: Sample) -> tuple[np.ndarray, np.ndarray]:
+    """Draws of children and gradients, both (N, q), in the basis of a layer."""
+    x, g = sample.y[:, layer.children], sample.grad[:, layer.children]
+    return (x, g) if layer.basis is None else (np.linalg.solve(layer.basis, x.T).T, g @ layer.basis)
+
+
+def regressed(features: np.ndarray, g: np.ndarray, precision: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Coefficients (k, q) of features (q, k, N) for gradients (N, q), with weights 1/precision (N, q).
+
+    Also returns the first feature's coefficients (q,) without the others.
+    """
+    weighted, tiny = features / precision.T[:, None], np.finfo(float).tiny
+    normal, right = weighted @ np.swapaxes(features, 1, 2), np.einsum("jki,ij->jk", weighted, g)
+    size = np.sqrt(np.einsum("jkk->jk", normal)) + tiny
+    scale_free = normal / size[:, :, None] / size[:, None] + RIDGE * np.eye(normal.shape[1])
+    solved = np.linalg.solve(scale_free, (right / size)[..., None])[..., 0] / size
+    return solved.T, right[:, 0] / (normal[:, 0, 0] + tiny)

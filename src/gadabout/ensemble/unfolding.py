@@ -12,7 +12,7 @@ geometric mean of `gaussian`, applied to scales). Candidates are compared by the
 on draws that it was not fitted to.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import product
 from typing import TYPE_CHECKING
 
@@ -20,6 +20,7 @@ import numpy as np
 
 from gadabout.ensemble.bending import FEATURES, bent, bent_in_axes, products, quadratic
 from gadabout.ensemble.bending import MOST_ANCESTORS as MOST_BENDING
+from gadabout.ensemble.centring import written_non_centred
 from gadabout.ensemble.coordinates import Coordinates, Noncentring
 from gadabout.ensemble.curvature import Curvature, Density, Sample, curvature_at
 from gadabout.ensemble.gaussian import factor_of, geometric_mean
@@ -156,15 +157,26 @@ def scaled_gradients(sample: Sample) -> tuple[np.ndarray, np.ndarray]:
     return K, sure
 
 
-def pick(K: np.ndarray, sure: np.ndarray, parents: bool = False) -> np.ndarray:
+def scales_as_much(weight: np.ndarray) -> np.ndarray:
+    """Mask of the coordinates that scale another about as much as they are scaled."""
+    return weight.max(0) >= 0.25 * weight.max(1)
+
+
+def scales_more(weight: np.ndarray) -> np.ndarray:
+    """Mask of the coordinates that scale more others than they are scaled by."""
+    return (weight > 0).sum(0) > (weight > 0).sum(1)
+
+
+def pick(
+    K: np.ndarray, sure: np.ndarray, parents: Callable[[np.ndarray], np.ndarray] = lambda weight: weight.max(0) < 0
+) -> np.ndarray:
     """Mask of the pairs (child, ancestor) of a layer: ancestors in the order of total effect, none of them a child.
 
-    With `parents`, a coordinate that scales another about as much as it is scaled is not a child.
+    `parents` is a mask of coordinates, of their squared K, that are no children if they scale any other.
     """
     weight = np.where((np.abs(K) > NOTICEABLE) & (sure > SURE), K**2, 0)
     weight *= weight.sum(0) > TOGETHER**2
-    if parents:
-        weight[(weight.max(0) > 0) & (weight.max(0) >= 0.25 * weight.max(1))] = 0
+    weight[(weight.max(0) > 0) & parents(weight)] = 0
     pairs, child, free = np.zeros(K.shape, bool), np.zeros(len(K), bool), np.ones(len(K), bool)
     while True:
         score = (weight * free[:, None]).sum(0) * ~child
@@ -186,9 +198,11 @@ def _best_layer(
     curved = np.diagonal(curvature.hessian, axis1=1, axis2=2) > 0
     if not pick(*sources[0]).any() or (curved.mean(0) < MOSTLY).any():
         sources.append(scaled_gradients(sample))
-    best, divergence, seen = None, before, set()
-    for (K, sure), parents in product(sources, (False, True)):
-        pairs, tried = pick(K, sure, parents), 0
+    best, divergence, seen, starts = None, before, set(), []
+    for K, sure in sources:
+        starts += [(K, pick(K, sure)), (K, pick(K, sure, scales_as_much)), (K, alike(pick(K, sure, scales_more)))]
+    for K, pairs in starts:
+        tried = 0
         while pairs.any() and tried < TRIES and pairs.tobytes() not in seen:
             seen.add(pairs.tobytes())
             layer, found = _simplest(candidates(density, sample, pairs, K, curvature), sample, dense)
@@ -213,15 +227,17 @@ def candidates(
     """
     layers = fitted(sample, pairs, K, curvature)
     hierarchy, others = in_parts(layers[0], sample.y[:, layers[0].ancestors].std(0))
+    log_linear = [*written_non_centred(layers[0], sample, curvature), *layers]
     deep = deep_in_the_neck(density, hierarchy, curvature)
     if deep is None:
-        return [(layer, 1.0) for layer in layers]
+        return [(layer, 1.0) for layer in log_linear]
     plain = as_written(hierarchy, deep)
     based, scaled = in_common_basis(plain, curvature, deep)
     written = [plain, pooled(plain, sample, np.full(len(plain.children), True))]
     written += [] if based is None else [pooled(based, sample, scaled)]
+    rest = [others, *(written_non_centred(others, sample, curvature) if len(others.children) else ())]
     weight = PLAIN if np.array_equal(hierarchy.log_scales, layers[0].log_scales) else 1.0
-    return [(beside(layer, others), weight) for layer in written] + [(layer, 1.0) for layer in layers]
+    return [(beside(*both), weight) for both in product(written, rest)] + [(layer, 1.0) for layer in log_linear]
 
 
 def _simplest(layers: list[tuple[Noncentring, float]], sample: Sample, dense: bool) -> tuple[Noncentring, float]:
@@ -239,6 +255,13 @@ def _given_others(sample: Sample, dense: bool) -> np.ndarray:
     n = sample.y.shape[1]
     centred = Coordinates(np.zeros(n), gaussian_of(sample, dense).factor)
     return 1 / np.linalg.norm(centred.z(np.eye(n)), axis=1)
+
+
+def alike(pairs: np.ndarray) -> np.ndarray:
+    """The pairs of those children that have the same ancestors as most of them."""
+    kinds, of, count = np.unique(pairs, axis=0, return_inverse=True, return_counts=True)
+    most = np.argmax(count * kinds.any(1))
+    return pairs & (of.ravel() == most)[:, None]
 
 
 def without_central(pairs: np.ndarray, curvature: Curvature) -> np.ndarray:
