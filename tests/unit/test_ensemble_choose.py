@@ -97,6 +97,8 @@ def test_independence_proposals_are_tried_where_importance_weights_have_a_varian
     poor = {"doubt": [], "pareto_k": 0.49, "independence_efficiency": 0.01}
     assert choose.covered(poor)
     assert not choose.covered(poor | {"pareto_k": 0.5})
+    assert choose.covered(poor | {"pareto_k": 0.53, "pareto_k_error": 0.035})
+    assert not choose.covered(poor | {"pareto_k": 0.54, "pareto_k_error": 0.035})
     assert not choose.covered({"doubt": []})  # of draws that no proposals were fitted to
 
 
@@ -111,7 +113,7 @@ def test_more_iterations_are_wanted_where_there_is_doubt_or_the_tail_is_near_its
     wanted = lambda evidence, made: choose.wanted(evidence, (made, 16, 3), most)
     doubt = CERTAIN | {"doubt": ["R-hat is 1.20"]}
     assert [wanted(doubt, made) for made in (50, 500, 800, 900)] == [50, 300, 0, 0]
-    near = GOOD | {"pareto_k": 0.68}
+    near = GOOD | {"pareto_k": 0.68, "pareto_k_error": 0.011}
     assert [wanted(near, made) for made in (50, 300, 400, 500)] == [50, 100, 0, 0]
     assert wanted(GOOD, 50) == 0
     assert wanted(CERTAIN, 50) == 0

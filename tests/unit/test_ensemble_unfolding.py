@@ -415,6 +415,21 @@ def test_one_coordinate_has_no_layers(dense):
     assert density.gradients == len(x)
 
 
+def test_where_a_gaussian_fits_well_no_further_layer_is_sought(monkeypatch):
+    """A funnel beside a slight parabola, which is a layer if such small divergences count."""
+
+    def funnel_and_parabola(x):
+        return normal(x[0], 0.0, 1.0) + normal(x[1], 0.13 * x[0] ** 2, 1.0) + normal(x[2:], 0.0, jnp.exp(x[0]))
+
+    x = generator(17).standard_normal((COUNT, 8))
+    x = np.column_stack([x[:, 0], x[:, 1] + 0.13 * x[:, 0] ** 2, np.exp(x[:, :1]) * x[:, 2:]])
+    _, (layer,), after = unfolded(density_of(8, funnel_and_parabola), x, True)
+    np.testing.assert_array_equal(layer.children, np.arange(2, 8))
+    assert 1e-3 < after < unfolding.SMALL
+    monkeypatch.setattr(unfolding, "SMALL", 0.0)
+    assert len(unfolded(density_of(8, funnel_and_parabola), x, True)[1]) == 2
+
+
 def test_nor_do_more_than_are_looked_at(monkeypatch):
     monkeypatch.setattr(unfolding, "MOST_COORDINATES", 9)
     assert unfolded(Rows(10, neal), funnel(400, 10), True)[1] == ()

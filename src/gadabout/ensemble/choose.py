@@ -17,8 +17,6 @@ from typing import Any
 
 import numpy as np
 
-from gadabout.diagnostics import tail_size
-
 FINE_PARETO_K, LARGEST_PARETO_K = 0.5, 0.7
 """Pareto k̂ of importance weights: below `FINE_PARETO_K` they have a variance, from `LARGEST_PARETO_K` on no use"""
 LEAST_EFFICIENCY = 0.05
@@ -40,7 +38,7 @@ GRADIENT, VALUE, TURN = 1.0, 0.5, 0.5
 MUCH_LONGER = 10.0
 """ratio of steps without correlations to steps with them: less is not worth their cost where tails are long"""
 ERRORS = 2.0
-"""standard errors by which k̂ must differ from its bound"""
+"""standard errors by which k̂ must differ from a bound to be on one side of it"""
 
 
 class Move(StrEnum):
@@ -72,17 +70,13 @@ def wanted(evidence: Mapping[str, Any], shape: tuple[int, ...], most: tuple[int,
     """The number of further iterations a trial needs after draws of a shape (t, chains, n): as many again, or none.
 
     In total they are at most `most[0]` where only k̂ is left to decide, and `most[1]` where there is doubt.
-
-    With M draws in the tail, k̂ has the standard error (1 + k)/√M (Vehtari et al. 2024). The evidence holds k/(1 + k),
-    whose standard error is (1 − k/(1 + k))/√M.
     """
-    made, draws = shape[0], shape[0] * shape[1]
+    made = shape[0]
     if evidence["doubt"]:
         return max(min(made, most[1] - made), 0)
     if "pareto_k" not in evidence or decide({**evidence, "pareto_k": 0.0}) is not Move.INDEPENDENCE:
         return 0
-    k = evidence["pareto_k"]
-    if abs(k - largest_pareto_k(evidence)) >= ERRORS * (1 - k) / np.sqrt(tail_size(draws)):
+    if abs(evidence["pareto_k"] - largest_pareto_k(evidence)) >= ERRORS * evidence.get("pareto_k_error", 0.0):
         return 0
     return max(min(made, most[0] - made), 0)
 
@@ -100,12 +94,12 @@ def largest_pareto_k(evidence: Mapping[str, Any]) -> float:
 def covered(evidence: Mapping[str, Any]) -> bool:
     """Whether independence proposals may be tried where the Gaussian does not fit well.
 
-    A trial is too short to visit places that they seldom reach, such as a neck. From `FINE_PARETO_K` on, importance
-    weights have no variance, and the ESS does not reveal how wrong draws without such places are. In doubt the draws
-    themselves may lack such places, and the estimated efficiency counts as well.
+    A trial is too short to visit places that they seldom reach, such as a neck. Where k̂ exceeds `FINE_PARETO_K` by more
+    than its standard error, importance weights have no variance, and the ESS does not reveal how wrong draws without
+    such places are. In doubt the draws themselves may lack such places, and the estimated efficiency counts as well.
     """
     known = not evidence["doubt"] or evidence.get("independence_efficiency", 0.0) > LEAST_EFFICIENCY
-    return known and evidence.get("pareto_k", 1.0) < FINE_PARETO_K
+    return known and evidence.get("pareto_k", 1.0) < FINE_PARETO_K + evidence.get("pareto_k_error", 0.0)
 
 
 def repeats(move: Move, evidence: Mapping[str, Any]) -> int:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from gadabout.diagnostics import independence_efficiency, pareto_k
+from gadabout.diagnostics import independence_efficiency, pareto_k, tail_size
 from gadabout.diagnostics.summary import rhat_as_judged
 from gadabout.ensemble.coordinates import Coordinates
 from gadabout.ensemble.move import State
@@ -217,7 +217,8 @@ def fit_independence(z: np.ndarray, lp: np.ndarray, draws: np.ndarray) -> tuple[
     It is returned as `weights`, of shape (K,), and `tails`, of shape (4, n). Few draws carry little information on the
     length of tails, and importance weights are unbounded if the tails of q are too short. So tails `LONGER_TAILS` times
     as long as fitted are used if their efficiency is `NEARLY` the best. If the weights w = π/q have tail index k under
-    q, they have index k/(1 − k) under π, which the draws come from; `pareto_k` is the index under q.
+    q, they have index k/(1 − k) under π, which the draws come from; `pareto_k` is the index under q. With M draws in
+    the tail, the index under π has the standard error (1 + k)/√M (Vehtari et al. 2024), and `pareto_k` has (1 − k)/√M.
 
     Args:
         z: coordinates of the draws, of shape (draws, n).
@@ -235,9 +236,11 @@ def fit_independence(z: np.ndarray, lp: np.ndarray, draws: np.ndarray) -> tuple[
     enough = NEARLY * max(each[0] for each in found)
     efficiency, acceptance, log_weights, weights, tails = next(each for each in found if each[0] >= enough)
     k = max(pareto_k(log_weights), 0.0)
+    k = k / (1 + k) if np.isfinite(k) else 1.0
     return {"weights": weights, "tails": np.stack([tails.shift, tails.width, tails.left, tails.right])}, {
         "independence_acceptance": acceptance,
         "independence_efficiency": efficiency,
-        "pareto_k": k / (1 + k) if np.isfinite(k) else 1.0,
+        "pareto_k": k,
+        "pareto_k_error": (1 - k) / float(np.sqrt(tail_size(len(lp)))),
         "bent": tails.bent,
     }

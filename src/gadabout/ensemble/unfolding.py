@@ -74,6 +74,8 @@ def layers_for(
         if found is None:
             break
         layers, sample, divergence = (*layers, found[0]), sample.under(found[0]), found[1]
+        if divergence < SMALL:
+            break
     return layers, fisher_divergence(sample, dense)
 
 
