@@ -29,7 +29,7 @@ from gadabout.ensemble.pooling import as_written, beside, deep_in_the_neck, in_c
 if TYPE_CHECKING:
     from gadabout.density.base import AbstractDensity
 
-MOST_COORDINATES = 600
+MOST_COORDINATES = 1_000
 """coordinates above which no layers are searched for"""
 POINTS, GRADIENTS = 32, 20_000
 """`POINTS`: draws at which curvature is measured. `GRADIENTS`: maximum of their gradients, unless 6 draws need more."""
