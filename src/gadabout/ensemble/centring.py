@@ -28,12 +28,13 @@ DRAWS, ROUNDS = 400, 4
 
 
 def written_non_centred(layer: Noncentring, sample: Sample, curvature: Curvature) -> Iterator[Noncentring]:
-    """Layers with the children of a log-linear layer and scaled locations, for each of `SIZES`; none if all K ≥ 0.
+    """Layers with the children of a log-linear layer and scaled locations, for each of `SIZES`.
 
+    There are none unless every child has a K < 0.
     Children that depend on each other get a basis in which the precisions of data and prior are diagonal.
     """
     K, step = np.sign(layer.log_scales) * _strong(layer, sample), 1 + len(sample.y) // DRAWS
-    for size in SIZES if (K < 0).any() else ():
+    for size in SIZES if (K < 0).any(1).all() else ():
         plain = replace(layer, log_scales=size * K, location_scales=size * np.minimum(K, 0.0), bends=None)
         yield _fitted(_in_common_basis(plain, curvature), Sample(sample.y[::step], sample.grad[::step]))
 
