@@ -19,8 +19,9 @@ import numpy as np
 
 FINE_PARETO_K, LARGEST_PARETO_K = 0.5, 0.7
 """Pareto k̂ of importance weights: below `FINE_PARETO_K` they have a variance, from `LARGEST_PARETO_K` on no use"""
-LEAST_EFFICIENCY = 0.05
-"""draws that an independence proposal is worth at the least if it is chosen in doubt or without a trial"""
+LEAST_EFFICIENCY, BARELY = 0.05, 0.01
+"""draws that an independence proposal is worth at the least if it is chosen in doubt or without a trial, and if it is
+tried although k̂ is not below `FINE_PARETO_K`"""
 FINE_EFFICIENCY = 0.45
 """draws that an independence proposal is worth where the Gaussian fits; with less, or a k̂ that is not fine, split HMC
 comes eight times as often, since few proposals free a chain that is stuck"""
@@ -96,10 +97,13 @@ def covered(evidence: Mapping[str, Any]) -> bool:
 
     A trial is too short to visit places that they seldom reach, such as a neck. Where k̂ exceeds `FINE_PARETO_K` by more
     than its standard error, importance weights have no variance, and the ESS does not reveal how wrong draws without
-    such places are. In doubt the draws themselves may lack such places, and the estimated efficiency counts as well.
+    such places are. If k̂ is above it by less, the estimated efficiency counts as well, and in doubt, as the draws
+    themselves may lack such places.
     """
-    known = not evidence["doubt"] or evidence.get("independence_efficiency", 0.0) > LEAST_EFFICIENCY
-    return known and evidence.get("pareto_k", 1.0) < FINE_PARETO_K + evidence.get("pareto_k_error", 0.0)
+    k, efficiency = evidence.get("pareto_k", 1.0), evidence.get("independence_efficiency", 0.0)
+    if evidence["doubt"] and efficiency <= LEAST_EFFICIENCY:
+        return False
+    return k < FINE_PARETO_K or (k < FINE_PARETO_K + evidence.get("pareto_k_error", 0.0) and efficiency > BARELY)
 
 
 def repeats(move: Move, evidence: Mapping[str, Any]) -> int:

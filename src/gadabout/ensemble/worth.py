@@ -23,8 +23,7 @@ def worth_of_moves(
     """The handover after the trials, and the effective draws per gradient of each move, by its name.
 
     Effective draws are those of the slowest of the whitened coordinates and of their squares; a value counts as half a
-    gradient. Independence proposals count for less (`choose.OPTIMISM`) if k̂ is not below `choose.FINE_PARETO_K`. NUTS
-    is tried if no other move is worth much, or there is doubt, and counts for less too (`choose.waiting`).
+    gradient. NUTS is tried if no other move is worth much, or there is doubt. It counts for less (`choose.waiting`).
 
     Args:
         runs: the trials of the pilot run.
@@ -36,8 +35,7 @@ def worth_of_moves(
     worth = {str(choose.Move.SPLIT_HMC): split_hmc}
     if choose.covered(evidence):
         handed = chosen(begun, choose.one_of_kind(choose.Move.INDEPENDENCE, evidence), **found)
-        begun, alone = runs.of_move(handed, made_move(runs.density, handed), TRIED)
-        worth["independence"] = alone / (choose.OPTIMISM if evidence["pareto_k"] >= choose.FINE_PARETO_K else 1.0)
+        begun, worth["independence"] = runs.of_move(handed, made_move(runs.density, handed), TRIED)
     if evidence["doubt"] or max(worth.values()) < choose.LITTLE:
         others = [each for name, each in worth.items() if not (evidence["stuck"] and name == choose.Move.SPLIT_HMC)]
         waiting = choose.waiting(evidence)
