@@ -213,6 +213,25 @@ def test_layers_that_another_version_packed_are_refused():
             unpacked(vector)
 
 
+@pytest.mark.parametrize(
+    "kinds", [("", "w"), ("p", "w"), ("p", "pw"), ("pm", "pw"), ("p", "pmw"), ("pm", "pmw"), ("pm", "")]
+)
+def test_layers_beside_each_other_are_one(kinds):
+    """Children of two layers with the same ancestors: pooled (p), mixed by a basis (m), and with wider locations (w)."""
+    rng, parts = generator(9), []
+    for kind, children in zip(kinds, ([2, 3, 4], [5, 6]), strict=True):
+        layer = layer_of(rng, N, 2, len(children), "p" in kind, "m" in kind, widens="w" in kind)
+        where = {"ancestors": np.array([0, 1]), "centre": np.zeros(2), "children": np.array(children)}
+        parts.append(replace(layer, **where))
+    y, grad = generator(10).standard_normal((2, 11, N))
+    x, value = parts[0].x(parts[1].x(y)), parts[0].log_det(y) + parts[1].log_det(y)
+    both = beside(*parts)
+    np.testing.assert_allclose(both.x(y), x, rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(both.y(x), y, rtol=1e-10, atol=1e-10)
+    np.testing.assert_allclose(both.log_det(y), value, rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(both.pull(y, grad), parts[1].pull(y, parts[0].pull(y, grad)), rtol=1e-10, atol=1e-10)
+
+
 def test_a_state_holds_coordinates():
     for count in (0, 2):
         here, z = coordinates_of(count, True), generator(6).standard_normal((4, N))

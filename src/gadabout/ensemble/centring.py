@@ -28,9 +28,8 @@ DRAWS, ROUNDS = 400, 4
 
 
 def written_non_centred(layer: Noncentring, sample: Sample, curvature: Curvature) -> Iterator[Noncentring]:
-    """Layers with the children of a log-linear layer and scaled locations, for each of `SIZES`.
+    """Layers with the children of a log-linear layer and scaled locations, for each of `SIZES`, if each has a K < 0.
 
-    There are none unless every child has a K < 0.
     Children that depend on each other get a basis in which the precisions of data and prior are diagonal.
     """
     K, step = np.sign(layer.log_scales) * _strong(layer, sample), 1 + len(sample.y) // DRAWS
@@ -48,9 +47,11 @@ def _strong(layer: Noncentring, sample: Sample) -> np.ndarray:
 
 
 def _in_common_basis(layer: Noncentring, curvature: Curvature) -> Noncentring:
-    """The layer in a basis in which data and prior have diagonal precisions, from the curvature at draws, which is
-    $e^{-2Ka}$ times the data's, and the prior's. The layer itself if children are independent, or if these are no
-    precisions."""
+    """The layer in a basis in which data and prior have diagonal precisions.
+
+    The curvature at draws is the sum of $e^{-2Ka}$ times the data's and of the prior's. The result is the layer itself
+    if children are independent, or if the two are no precisions.
+    """
     V = np.eye(len(layer.children))
     for group in groups(layer.log_scales):
         H, E = among(layer, group, curvature)

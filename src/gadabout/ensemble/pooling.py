@@ -22,12 +22,7 @@ ROUNDS, RIDGE = 8, 1e-9
 
 PARTS = ("children", "location", "slopes", "log_scales")
 """what a layer has for each child"""
-DEFAULTS = {
-    "precision": lambda layer: np.ones(len(layer.children)),
-    "data_precision": lambda layer: np.zeros(len(layer.children)),
-    "data_location": lambda layer: np.zeros(len(layer.children)),
-    "location_scales": lambda layer: np.zeros_like(layer.log_scales),
-}
+OPTIONAL = {"precision": 1.0, "data_precision": 0.0, "data_location": 0.0, "location_scales": 0.0}
 """what it may have, and the value where it is not given"""
 
 
@@ -56,19 +51,21 @@ def in_parts(layer: Noncentring, spread: np.ndarray) -> tuple[Noncentring, Nonce
 
 
 def beside(layer: Noncentring, other: Noncentring) -> Noncentring:
-    """One layer of the children of both, which have the same ancestors; the other one has no basis."""
-    if not len(layer.children) or not len(other.children):
-        return layer if len(layer.children) else other
-    found = {name: np.concatenate([getattr(each, name) for each in (layer, other)]) for name in PARTS}
-    for name, default in DEFAULTS.items():
-        arrays = [getattr(each, name) for each in (layer, other)]
+    """One layer of the children of both, which have the same ancestors."""
+    both, found = (layer, other), {}
+    if not len(other.children):
+        return layer
+    for name in (*PARTS, *OPTIONAL):
+        arrays = [getattr(each, name) for each in both]
         if any(array is not None for array in arrays):
-            given = [
-                default(each) if array is None else array for each, array in zip((layer, other), arrays, strict=True)
+            like = [each.log_scales if name == "location_scales" else each.location for each in both]
+            filled = [
+                np.full_like(rows, OPTIONAL[name]) if a is None else a for a, rows in zip(arrays, like, strict=True)
             ]
-            found[name] = np.concatenate(given)
-    basis = None if layer.basis is None else block_diag(layer.basis, np.eye(len(other.children)))
-    return replace(layer, **found, basis=basis)
+            found[name] = np.concatenate(filled)
+    bases = [np.eye(len(each.children)) if each.basis is None else each.basis for each in both]
+    turned = any(each.basis is not None for each in both)
+    return replace(layer, **found, basis=block_diag(*bases) if turned else None)
 
 
 def deep_in_the_neck(density: Density, layer: Noncentring, curvature: Curvature) -> Curvature | None:

@@ -169,16 +169,15 @@ def scales_more(weight: np.ndarray) -> np.ndarray:
     return (weight > 0).sum(0) > (weight > 0).sum(1)
 
 
-def pick(
-    K: np.ndarray, sure: np.ndarray, parents: Callable[[np.ndarray], np.ndarray] = lambda weight: weight.max(0) < 0
-) -> np.ndarray:
+def pick(K: np.ndarray, sure: np.ndarray, parents: Callable[[np.ndarray], np.ndarray] | None = None) -> np.ndarray:
     """Mask of the pairs (child, ancestor) of a layer: ancestors in the order of total effect, none of them a child.
 
-    `parents` is a mask of coordinates, of their squared K, that are no children if they scale any other.
+    `parents` makes a mask of coordinates from their squared K. Those of them that scale any other are no children.
     """
     weight = np.where((np.abs(K) > NOTICEABLE) & (sure > SURE), K**2, 0)
     weight *= weight.sum(0) > TOGETHER**2
-    weight[(weight.max(0) > 0) & parents(weight)] = 0
+    if parents is not None:
+        weight[(weight.max(0) > 0) & parents(weight)] = 0
     pairs, child, free = np.zeros(K.shape, bool), np.zeros(len(K), bool), np.ones(len(K), bool)
     while True:
         score = (weight * free[:, None]).sum(0) * ~child
