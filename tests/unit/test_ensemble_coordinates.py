@@ -217,7 +217,7 @@ def test_layers_that_another_version_packed_are_refused():
     "kinds", [("", "w"), ("p", "w"), ("p", "pw"), ("pm", "pw"), ("p", "pmw"), ("pm", "pmw"), ("pm", "")]
 )
 def test_layers_beside_each_other_are_one(kinds):
-    """Children of two layers with the same ancestors: pooled (p), mixed by a basis (m), and with wider locations (w)."""
+    """Children of two layers with the same ancestors: pooled (p), in a basis (m), and with scaled locations (w)."""
     rng, parts = generator(9), []
     for kind, children in zip(kinds, ([2, 3, 4], [5, 6]), strict=True):
         layer = layer_of(rng, N, 2, len(children), "p" in kind, "m" in kind, widens="w" in kind)
