@@ -131,6 +131,7 @@ def test_a_gaussian_is_left_as_it_is():
     assert "layers" not in tree["learned"]
 
 
+@pytest.mark.filterwarnings("ignore:tails are so heavy")  # as e^(v/2) may seem to have by 800 draws
 def test_a_stored_run_has_what_was_learned(tmp_path):
     """And a warm start from it finds the coordinates again."""
     path, settings = tmp_path / "run.zarr", {"num_draws": 50, "progress": False}
