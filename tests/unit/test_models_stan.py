@@ -77,9 +77,16 @@ def test_the_default_samples_a_program_without_a_compiler(stand):
     assert (len(Stand.last.called_in) > 1) == stand
 
 
-needs_stanli = pytest.mark.skipif(
+without_stanli = pytest.mark.skipif(
     find_spec("stanli") is None or find_spec("bridgestan") is None, reason="stanli is not installed"
 )
+
+
+def needs_stanli(test):
+    """Long, so that it runs in a process of its own: stanli's compiler may abort a process that ran other tests."""
+    return pytest.mark.long(without_stanli(test))
+
+
 MIXED = """
 data { int<lower=0> J; vector[J] y; }
 parameters { real mu; real<lower=0> sd; simplex[3] p; }
