@@ -33,9 +33,9 @@ class Noncentring:
     parametrization of hierarchical models"). K = P = −1 centres a model written non-centred, and values in between
     non-centre partly. With data of precision q about d, y is θ standardised by its distribution given the data and all
     scales. This is partial pooling: non-centred where the scale is small, centred where it is large. In a model written
-    non-centred, p and q are the precisions of data and prior. If children depend
-    on each other given the ancestors, as the states of a random walk, all formulas are for $V^{-1} x_C$: the precisions
-    of model and data are both diagonal in the basis V.
+    non-centred, p and q are the precisions of data and prior. If children depend on each other given the ancestors, as
+    the states of a random walk, all formulas are for $V^{-1} x_C$: the precisions of model and data are both diagonal
+    in the basis V.
 
     Args:
         ancestors: A, indices of shape (p,).
@@ -114,8 +114,10 @@ class Noncentring:
         place, log_scale = self.location + a @ self.slopes.T, a @ self.log_scales.T
         if self.bends is not None:
             place += np.einsum("ma,qab,mb->mq", a, self.bends, a)
-        stretch = 1.0 if self.location_scales is None else np.exp(a @ self.location_scales.T)
-        place = stretch * place
+        stretch = 1.0
+        if self.location_scales is not None:
+            stretch = np.exp(a @ self.location_scales.T)
+            place *= stretch
         if self.precision is None or self.data_precision is None or self.data_location is None:
             return OfAncestors(place, log_scale, place, stretch)
         with np.errstate(divide="ignore"):

@@ -99,7 +99,27 @@ class StanLI(AbstractInProcess):
     def _made(self, code, data):
         import stanli
 
-        return stanli.bridgestan_model(stan_code=code, data=dict(data))
+        return stanli.bridgestan_model(mir=stan_to_mir(code), data=dict(data))
+
+
+COMPILE = """import sys, stanli
+try:
+    sys.stdout.write(stanli.stan_to_mir(sys.stdin.read()))
+except RuntimeError as error:
+    sys.exit(str(error))"""
+
+
+def stan_to_mir(code: str) -> str:
+    """A program in stanli's form, by a process of its own. Raises RuntimeError if it is refused.
+
+    The compiler is written in OCaml, whose runtime aborts in a process that may use AMX: its signal stacks are too
+    small then. JAX asks for AMX with its first product of matrices.
+    """
+    command = [sys.executable, "-X", "utf8", "-c", COMPILE]
+    done = subprocess.run(command, input=code.encode(), capture_output=True)
+    if done.returncode:
+        raise RuntimeError(done.stderr.decode().strip())
+    return done.stdout.decode()
 
 
 class BridgeStan(AbstractInProcess):
