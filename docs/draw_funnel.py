@@ -9,7 +9,7 @@ import jax
 import numpy as np
 
 import gadabout as gad
-from gadabout.ensemble.coordinates import unfolded, unpacked
+from gadabout.ensemble.noncentring import unfolded, unpacked
 from gadabout.targets import sets
 
 PICTURE = Path(__file__).with_name("funnel.svg")

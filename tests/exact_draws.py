@@ -6,7 +6,8 @@ import numpy as np
 from scipy import stats
 
 from gadabout.density.base import AbstractDensity
-from gadabout.ensemble.coordinates import Coordinates, Noncentring
+from gadabout.ensemble.coordinates import Coordinates
+from gadabout.ensemble.noncentring import Noncentring
 
 
 class Rows(AbstractDensity):

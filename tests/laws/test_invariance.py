@@ -16,9 +16,10 @@ from scipy.special import logsumexp
 
 import gadabout as gad
 from gadabout.ensemble.choose import Move
-from gadabout.ensemble.coordinates import Coordinates, Noncentring, packed
+from gadabout.ensemble.coordinates import Coordinates
 from gadabout.ensemble.handover import Handover
 from gadabout.ensemble.mixture import Mixture
+from gadabout.ensemble.noncentring import Noncentring, packed
 from gadabout.lab.verify import plants
 from gadabout.lab.verify.exact import FUNNEL, SKEW, Exact
 from gadabout.lab.verify.invariance import drift, drift_of_move

@@ -6,12 +6,13 @@ import pytest
 from gadabout.diagnostics import independence_efficiency
 from gadabout.ensemble import choose, made, worth
 from gadabout.ensemble.choose import Move
-from gadabout.ensemble.coordinates import Coordinates, Noncentring
+from gadabout.ensemble.coordinates import Coordinates
 from gadabout.ensemble.from_mixture import FromMixture
 from gadabout.ensemble.handover import Handover
 from gadabout.ensemble.independence import Independence
 from gadabout.ensemble.layering import Layering
 from gadabout.ensemble.mixture import Mixture
+from gadabout.ensemble.noncentring import Noncentring
 from gadabout.ensemble.nuts import Nuts
 from gadabout.ensemble.pilot import Pilot
 from gadabout.ensemble.pilot_runs import PilotRuns

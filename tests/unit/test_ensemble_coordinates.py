@@ -7,15 +7,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from gadabout.ensemble.coordinates import (
-    Coordinates,
-    Noncentring,
-    in_words,
-    packed,
-    placed,
-    unfolded,
-    unpacked,
-)
+from gadabout.ensemble.coordinates import Coordinates
+from gadabout.ensemble.in_words import in_words
+from gadabout.ensemble.noncentring import Noncentring, packed, placed, unfolded, unpacked
 from gadabout.ensemble.pooling import beside
 from tests.exact_draws import Rows, generator
 

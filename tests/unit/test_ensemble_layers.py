@@ -5,9 +5,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from gadabout.ensemble.coordinates import Coordinates, Noncentring, unfolded
+from gadabout.ensemble.coordinates import Coordinates
 from gadabout.ensemble.independence import Independence
 from gadabout.ensemble.learning_nuts import LearningNuts
+from gadabout.ensemble.noncentring import Noncentring, unfolded
 from gadabout.ensemble.nuts import Nuts
 from gadabout.ensemble.split_hmc import SplitHMC
 from gadabout.ensemble.tails import Tails

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import gadabout as gad
-from gadabout.ensemble.coordinates import Noncentring
+from gadabout.ensemble.noncentring import Noncentring
 from gadabout.factors import Cholesky
 from gadabout.proposals import Langevin, NoncentredLangevin, renew_cache
 from tests.laws import law_target

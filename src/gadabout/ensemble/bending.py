@@ -11,8 +11,8 @@ from typing import NamedTuple
 import numpy as np
 from scipy.linalg import eigh, null_space
 
-from gadabout.ensemble.coordinates import Noncentring
 from gadabout.ensemble.curvature import Curvature, Sample
+from gadabout.ensemble.noncentring import Noncentring
 
 MOST_COORDINATES, MOST_ANCESTORS = 100, 12
 """`MOST_COORDINATES`: coordinates above which no parabola is sought. `MOST_ANCESTORS`: maximum number of those whose

@@ -13,9 +13,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from gadabout.ensemble.coordinates import Noncentring
 from gadabout.ensemble.curvature import Curvature, Sample
-from gadabout.ensemble.pooling import RIDGE, along, among, common_eigenvectors, groups, in_basis, regressed
+from gadabout.ensemble.noncentring import Noncentring
+from gadabout.ensemble.pooling import RIDGE, along, among, in_eigenvectors, regressed
 
 SIZES = 1.0, 0.5
 """|K| of ancestors that are logarithms of standard deviations, or of variances"""
@@ -52,19 +52,17 @@ def _in_common_basis(layer: Noncentring, curvature: Curvature) -> Noncentring:
     The curvature at draws is the sum of $e^{-2Ka}$ times the data's and of the prior's. The result is the layer itself
     if children are independent, or if the two are no precisions.
     """
-    V = np.eye(len(layer.children))
-    for group in groups(layer.log_scales):
+
+    def precisions(group: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
         H, E = among(layer, group, curvature)
         if len(H) < 2 or not _coupled(H):
-            continue
+            return None
         features = np.column_stack([E / np.median(E), np.ones_like(E)])
         weighted = (features / (1 + features[:, :1]) ** 2).T
-        try:
-            both = np.linalg.solve(weighted @ features, weighted @ H.reshape(len(H), -1)).reshape(2, *H.shape[1:])
-            V[np.ix_(group, group)] = common_eigenvectors(*both)[1]
-        except np.linalg.LinAlgError:
-            return layer
-    return in_basis(layer, V) or layer
+        both = np.linalg.solve(weighted @ features, weighted @ H.reshape(len(H), -1)).reshape(2, *H.shape[1:])
+        return both[0], both[1]
+
+    return in_eigenvectors(layer, precisions)[0] or layer
 
 
 def _coupled(H: np.ndarray) -> bool:

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from gadabout.ensemble.coordinates import Coordinates, Noncentring
+from gadabout.ensemble.coordinates import Coordinates
+from gadabout.ensemble.noncentring import Noncentring
 
 if TYPE_CHECKING:
     from gadabout.density.base import AbstractDensity

@@ -4,9 +4,10 @@ from dataclasses import dataclass, fields
 
 import numpy as np
 
-from gadabout.ensemble.coordinates import Coordinates, unpacked
+from gadabout.ensemble.coordinates import Coordinates
 from gadabout.ensemble.mixture import Mixture
 from gadabout.ensemble.move import State
+from gadabout.ensemble.noncentring import unpacked
 
 
 @dataclass(frozen=True)

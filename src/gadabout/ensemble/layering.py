@@ -7,9 +7,11 @@ from typing import Any
 import numpy as np
 
 from gadabout.ensemble import unfolding
-from gadabout.ensemble.coordinates import Noncentring, in_words, placed
 from gadabout.ensemble.curvature import Sample
+from gadabout.ensemble.fisher import divergence_in, fisher_divergence, gaussian_of
 from gadabout.ensemble.handover import Handover
+from gadabout.ensemble.in_words import in_words
+from gadabout.ensemble.noncentring import Noncentring, placed
 from gadabout.ensemble.pilot_runs import PilotRuns
 from gadabout.ensemble.trial import Trial
 
@@ -52,7 +54,7 @@ class Layering:
         """
         density, rng, told = self.runs.density, self.runs.rng, {}
         sample, length = self._sample(begun, trial), max(len(trial.draws), LAYERED)
-        here = unfolding.divergence_in(begun.coordinates, sample)
+        here = divergence_in(begun.coordinates, sample)
         for _ in range(MOST_TIMES):
             if here < (unfolding.SMALL if begun.layers is None else SMALL):
                 break
@@ -61,7 +63,7 @@ class Layering:
                 break
             there, further, settled = self._under(layers, begun, sample, length)
             sample = self._sample(there, further)
-            before, here = (unfolding.divergence_in(each.coordinates, sample) for each in (begun, there))
+            before, here = (divergence_in(each.coordinates, sample) for each in (begun, there))
             if not here < before:
                 break
             begun, trial, told = there, further, {"settled": settled}
@@ -71,9 +73,7 @@ class Layering:
             if further.diverging < 0.5 * trial.diverging:
                 begun, trial, told = there, further, {"settled": settled}
                 sample = self._sample(begun, trial)
-        both = (
-            unfolding.fisher_divergence(sample.below(layers), self.dense) for layers in ((), begun.coordinates.layers)
-        )
+        both = (fisher_divergence(sample.below(layers), self.dense) for layers in ((), begun.coordinates.layers))
         told |= {"fisher_divergence": [float(f"{each:.3g}") for each in both]}
         if begun.layers is not None:
             told |= {"coordinates": in_words(begun.coordinates.layers, names)}
@@ -81,7 +81,7 @@ class Layering:
 
     def _under(self, layers: Layers, begun: Handover, sample: Sample, iterations: int) -> tuple[Handover, Trial, bool]:
         """The handover after a warm-up in coordinates with layers, a trial there, and whether the warm-up settled."""
-        here = unfolding.gaussian_of(sample.below(layers), self.dense, layers)
+        here = gaussian_of(sample.below(layers), self.dense, layers)
         there, settled = self.runs.warmup(replace(begun, **here.arrays()))
         return *self.runs.split_hmc(replace(there, shorter=np.asarray(SHORTER)), iterations), settled
 

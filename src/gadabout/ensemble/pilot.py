@@ -19,12 +19,12 @@ from typing import Any
 import numpy as np
 
 from gadabout.ensemble import choose
-from gadabout.ensemble.coordinates import placed
 from gadabout.ensemble.handover import Handover
 from gadabout.ensemble.layering import SHORTER, Layering
 from gadabout.ensemble.made import chosen, with_mixture
 from gadabout.ensemble.modes import discarded_chains, distinct_starts, replacements
 from gadabout.ensemble.move import State
+from gadabout.ensemble.noncentring import placed
 from gadabout.ensemble.pilot_runs import PilotRuns
 from gadabout.ensemble.trial import (
     LARGEST_RHAT,

@@ -6,10 +6,11 @@ import numpy as np
 
 from gadabout.density import AbstractDensity
 from gadabout.ensemble import choose
-from gadabout.ensemble.coordinates import Coordinates, placed, unfolded
+from gadabout.ensemble.coordinates import Coordinates
 from gadabout.ensemble.handover import Handover
 from gadabout.ensemble.made import chosen, made_move
 from gadabout.ensemble.move import AbstractMove, Draws, State
+from gadabout.ensemble.noncentring import placed, unfolded
 from gadabout.ensemble.trial import Trial, effective_share
 from gadabout.ensemble.warmup import Warmup
 

@@ -6,13 +6,14 @@ at draws (Q₀, q, d) is the rest of the curvature and of the gradients there. A
 right in the neck, where draws are few, and where the scale is large. It is exact for normal groups and normal data.
 """
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
 from scipy.linalg import block_diag
 
-from gadabout.ensemble.coordinates import Noncentring
 from gadabout.ensemble.curvature import STEP, Curvature, Density, Sample, curvature_at
+from gadabout.ensemble.noncentring import Noncentring
 
 DEEP, DEEP_POINTS, NOTHING = 5.0, 6, 1e-4
 """`DEEP`: nats by which children are narrowed to isolate the model. `DEEP_POINTS`: points at which this is done.
@@ -121,22 +122,40 @@ def in_common_basis(layer: Noncentring, curvature: Curvature, deep: Curvature) -
     children and their location, for example. The layer is None if no children have the same scale, or if a fitted
     matrix is no precision.
     """
-    V, scaled = np.eye(len(layer.children)), np.full(len(layer.children), True)
-    for group in groups(layer.log_scales):
-        if len(group) < 2:
-            continue
+
+    def precisions(group: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
         (H, E), (below, far) = (among(layer, group, each) for each in (curvature, deep))
         if not len(H) or not len(below):
-            return None, scaled
+            return None
         usual = np.median(E)
         model, weight = np.mean(below / far[:, None, None], 0), 1 / (1 + E / usual) ** 2
-        data = np.einsum("i,ijk->jk", weight / weight.sum(), H - E[:, None, None] * model)
+        return usual * model, np.einsum("i,ijk->jk", weight / weight.sum(), H - E[:, None, None] * model)
+
+    based, shares = in_eigenvectors(layer, precisions)
+    return based, shares > NOTHING
+
+
+def in_eigenvectors(
+    layer: Noncentring, precisions: Callable[[np.ndarray], tuple[np.ndarray, np.ndarray] | None]
+) -> tuple[Noncentring | None, np.ndarray]:
+    """The layer in the common eigenvectors of two precisions of children, and the first one's shares (q,) along these.
+
+    Args:
+        layer: a layer without a basis.
+        precisions: both precisions among the children of a group that have the same scale; None for no basis there.
+
+    Returns:
+        None in place of the layer if no group has a basis, or if a matrix is no precision; shares are 1 without one.
+    """
+    V, shares = np.eye(len(layer.children)), np.ones(len(layer.children))
+    for group in groups(layer.log_scales):
         try:
-            shares, V[np.ix_(group, group)] = common_eigenvectors(usual * model, data)
+            both = precisions(group) if len(group) > 1 else None
+            if both is not None:
+                shares[group], V[np.ix_(group, group)] = common_eigenvectors(*both)
         except np.linalg.LinAlgError:
-            return None, scaled
-        scaled[group] = shares > NOTHING
-    return in_basis(layer, V), scaled
+            return None, np.ones_like(shares)
+    return in_basis(layer, V), shares
 
 
 def common_eigenvectors(model: np.ndarray, data: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
