@@ -20,7 +20,7 @@ NUM_CHAINS = 8
 ROWS = np.random.default_rng(0).normal(size=(60, 4))
 COMMON = {"num_chains": NUM_CHAINS, "num_warmup": 100, "num_draws": 100, "seed": 3, "progress": False}
 ALONE = {"adapt": "per-chain", "chain_block": 2}
-LASTING = {"num_draws": 20_000}
+LASTING = {"num_draws": 8_000}
 LEARNT = {"num_warmup": 2_000, "num_draws": 4_000}
 SEVERAL = """
 import json, sys

@@ -195,12 +195,7 @@ def on_host():
 SAMPLERS, UNADJUSTED, PLANS, ON_HOST = samplers(), unadjusted(), plans(), on_host()
 """in double precision"""
 
-IN_FLOAT32 = (
-    "gad-mala",
-    "am",
-    "nuts",
-    "psgld",
-)
+IN_FLOAT32 = ("gad-mala", "nuts")
 """those whose laws the checks run in single precision too; all others have the marker"""
 
 VARIANTS = (

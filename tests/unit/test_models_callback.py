@@ -1,4 +1,8 @@
-"""Densities of the host: Python and NumPy functions with gradients of their own, and what Stan computes."""
+"""Densities of the host: Python and NumPy functions with gradients of their own, and what Stan computes.
+
+Moments lie within 5 Monte Carlo standard errors of the exact ones: a figure is outside once in 1.7 million runs. The
+4 × 1,000 draws have 800 effective ones or more: an error of a quarter of a standard deviation is found with 98 %.
+"""
 
 from typing import ClassVar
 
@@ -14,6 +18,7 @@ from gadabout.models.callback import host_values
 from gadabout.models.stan_engines import AbstractStan
 
 SHORT = {"sampler": gad.mala(), "num_warmup": 60, "num_draws": 50, "num_chains": 2, "progress": False}
+LONG = {"num_warmup": 500, "num_draws": 1_000, "num_chains": 4}
 POSITION = {"b": np.zeros(2), "a": 0.0}
 pytestmark = pytest.mark.filterwarnings("ignore:chains .* accepted nothing")
 
@@ -82,7 +87,7 @@ def test_values_and_derivatives_forwards_and_backwards(x64):
 def test_a_wrong_gradient_is_a_wrong_proposal_and_not_a_wrong_law():
     """MALA corrects for it; what would not is a value that belongs to another position."""
     wrong = lambda v: (one(v)[0], {"b": np.zeros(2), "a": 0.0})
-    arguments = SHORT | {"num_warmup": 1_000, "num_draws": 3_000, "num_chains": 4}
+    arguments = SHORT | LONG | {"num_draws": 3_000}
     a = gad.sample(gad.models.python(wrong, POSITION), POSITION, **arguments)["posterior"]["a"].values
     error = array_stats.mcse(a, chain_axis=0, draw_axis=1, method="mean")
     assert abs(a.mean() - 3) < 5 * error
@@ -93,7 +98,7 @@ def test_transforms_and_a_stored_run(tmp_path):
     pytest.importorskip("numpyro")
     function = lambda tau: (2 * np.log(tau) - tau, 2 / tau - 1)
     model = gad.models.python(function, 1.0, transforms={"x": "positive"})
-    arguments = SHORT | {"num_warmup": 1_000, "num_draws": 5_000, "num_chains": 4}
+    arguments = SHORT | LONG
     tau = gad.sample(model, 1.0, **arguments)["posterior"]["x"].values
     for values, exact in ((tau, 3.0), (tau**2, 12.0)):
         assert abs(values.mean() - exact) < 5 * array_stats.mcse(values, chain_axis=0, draw_axis=1, method="mean")
@@ -165,7 +170,7 @@ def toy(monkeypatch):
 
 def test_a_program_keeps_its_names_shapes_and_law(toy):
     """Everything but the compiler: what Stan's engines return becomes a result."""
-    arguments = SHORT | {"num_warmup": 2_000, "num_draws": 3_000, "num_chains": 4}
+    arguments = SHORT | LONG
     tree = gad.sample(toy, **arguments)
     posterior = tree["posterior"]
     assert list(posterior.data_vars) == ["tau", "w", "M", "total"]

@@ -25,8 +25,9 @@ def model():
     )
 
 
-@pytest.mark.parametrize("stored", [False, True])
-@pytest.mark.parametrize(("sampler", "wide"), [(None, True), (None, False), (gad.mala(), True)])
+@pytest.mark.parametrize(
+    ("sampler", "wide", "stored"), [(None, True, False), (None, False, True), (gad.mala(), True, True)]
+)
 def test_a_netcdf_file_holds_all_of_a_result(tmp_path, stored, sampler, wide):
     pytest.importorskip("h5netcdf", reason="pip install 'gadabout[netcdf]'")
     with jax.enable_x64(wide):

@@ -136,6 +136,19 @@ def test_tries_again_for_a_finite_start():
     assert (tree["warmup_posterior"]["x"].values[..., 0] > 0).all()
 
 
+def test_a_start_is_traced_a_few_times_however_often_it_is_drawn():
+    """Bug of old: a trace at each of 100 tries, 12 s of a PyMC model whose data are impossible."""
+    traced = []
+
+    def start(key):
+        traced.append(key)
+        return jax.random.normal(key, (2,))
+
+    with pytest.raises(ValueError, match="no finite start for chain 0 in 100 tries"):
+        gad.sample(lambda x: jnp.sum(x) - jnp.inf, start, progress=False)
+    assert len(traced) < 10
+
+
 def test_saved_result(tmp_path):
     tree = gad.sample(normal, jnp.zeros(3), out=tmp_path / "run.zarr", **MALA)
     back = xr.open_datatree(tmp_path / "run.zarr", engine="zarr")

@@ -1,7 +1,7 @@
 """Starting positions as users give them: one position, a function of a key, or one position for each chain."""
 
 from collections.abc import Callable
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import equinox as eqx
@@ -82,14 +82,16 @@ def _draws(init: Any) -> bool:
 
 
 def _drawn_starts(draw: "DrawnFrom", layout: Layout) -> Starts:
-    """Starts drawn by a function of a key, in NumPy if the function has a method `rows`."""
+    """Starts drawn by a function of a key, in NumPy if the function has a method `rows`; else it is traced once."""
+    drawn = jax.vmap(lambda key: _drawn(draw, key, jnp.zeros((), int)))
+    program = cache(lambda chains: compiled(drawn, jax.random.split(jax.random.key(0), chains)))
 
     def rows(rng: np.random.Generator, chains: int) -> np.ndarray:
         by_numpy = getattr(draw.init, "rows", None)
         if by_numpy is not None:
             return by_numpy(rng, chains)
         keys = jax.random.split(jax.random.key(int(rng.integers(2**32))), chains)
-        return np.asarray(compiled(jax.vmap(lambda key: _drawn(draw, key, jnp.zeros((), int))), keys)(keys), float)
+        return np.asarray(program(chains)(keys), float)
 
     return Starts(Partial(_drawn, draw), TRIES, layout, rows)
 
