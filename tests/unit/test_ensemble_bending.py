@@ -7,7 +7,7 @@ import pytest
 
 from gadabout.ensemble.bending import Regression, bent, bent_in_axes, products, quadratic
 from gadabout.ensemble.curvature import Density, Sample, curvature_at
-from gadabout.ensemble.fisher import fisher_divergence
+from gadabout.ensemble.divergence import fisher_divergence
 from gadabout.ensemble.unfolding import layers_for
 from tests.exact_draws import Rows, generator
 

@@ -7,7 +7,7 @@ import pytest
 
 from gadabout.ensemble import pooling, unfolding
 from gadabout.ensemble.curvature import Sample
-from gadabout.ensemble.fisher import fisher_divergence, gaussian_of
+from gadabout.ensemble.divergence import fisher_divergence, gaussian_of
 from gadabout.ensemble.in_words import in_words
 from gadabout.ensemble.unfolding import layers_for, points_at
 from tests.exact_draws import Rows, gaussian, generator

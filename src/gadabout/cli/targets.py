@@ -127,7 +127,10 @@ def _data(path: Path) -> dict[str, np.ndarray]:
 
 
 def _module(path: Path) -> ModuleType:
-    """The user's file as a module, which may import from its folder; raises CliError if it cannot be loaded."""
+    """The user's file as a module, which may import from its folder; raises CliError if it cannot be loaded.
+
+    It is compiled anew: Python's bytecode files miss an edit within a second that leaves the file's size as it is.
+    """
     if not path.is_file():
         raise CliError(f"TARGET: there is no file {str(path)!r}; check the path")
     spec = importlib.util.spec_from_file_location(f"gadabout_target_{path.stem}", path)
@@ -137,7 +140,7 @@ def _module(path: Path) -> ModuleType:
     sys.modules[spec.name] = module
     sys.path.insert(0, str(path.resolve().parent))
     try:
-        spec.loader.exec_module(module)
+        exec(compile(path.read_bytes(), spec.origin or str(path), "exec"), module.__dict__)
     except (Exception, SystemExit) as error:
         raise CliError(f"TARGET: {str(path)!r} fails{_line(error, path)}: {type(error).__name__}: {error}") from error
     return module

@@ -8,7 +8,7 @@ import numpy as np
 
 from gadabout.ensemble import unfolding
 from gadabout.ensemble.curvature import Sample
-from gadabout.ensemble.fisher import divergence_in, fisher_divergence, gaussian_of
+from gadabout.ensemble.divergence import divergence_in, fisher_divergence, gaussian_of
 from gadabout.ensemble.handover import Handover
 from gadabout.ensemble.in_words import in_words
 from gadabout.ensemble.noncentring import Noncentring, placed

@@ -7,7 +7,7 @@ curvature, the size of gradients is used: log g² has the slope −2K.
 
 Candidates for a layer are the form of hierarchical models, also with the part of data (`pooling`), models written
 non-centred (`centring`), parabolas (`bending`), and regressions (`log_linear`). They are compared by the Fisher
-divergence of the best Gaussian on draws that it was not fitted to (`fisher`).
+divergence of the best Gaussian on draws that it was not fitted to (`divergence`).
 """
 
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ import numpy as np
 from gadabout.ensemble.bending import bent, bent_in_axes
 from gadabout.ensemble.centring import written_non_centred
 from gadabout.ensemble.curvature import Curvature, Density, Sample, curvature_at
-from gadabout.ensemble.fisher import fisher_divergence, given_others
+from gadabout.ensemble.divergence import fisher_divergence, given_others
 from gadabout.ensemble.log_linear import fitted
 from gadabout.ensemble.noncentring import Noncentring
 from gadabout.ensemble.pairs import (
