@@ -1,6 +1,7 @@
 """`gadabout resume` and `gadabout status`: from another process, of built-in targets and of the user's own files."""
 
 import json
+import os
 import sys
 from pathlib import Path
 
@@ -64,14 +65,19 @@ def test_a_file_is_run_only_if_it_is_named_again(tmp_path, monkeypatch):
     """As it is then: the last edit is within a second, of the same size, which Python's bytecode files would miss."""
     monkeypatch.setattr(sys, "dont_write_bytecode", False)
     file, path = tmp_path / "mine.py", tmp_path / "run.zarr"
-    file.write_text("def f(x):\n    return -0.5 * (x**2).sum()\n")
+
+    def write(text):
+        file.write_text(text)
+        os.utime(file, (1e9, 1e9))
+
+    write("def f(x):\n    return -0.5 * (x**2).sum()\n")
     assert run("sample", f"{file}:f", "--dim", 3, *SHORT, "--out", path).exit_code == 0
-    file.write_text("raise SystemExit('nobody named this file')\n")
+    write("raise SystemExit('nobody named this file')\n")
     assert refused(run("resume", path, "--draws", 60), f"--target {file}:f")
-    file.write_text("def f(x):\n    return -0.5 * (x**2).sum()\n")
+    write("def f(x):\n    return -0.5 * (x**2).sum()\n")
     assert run("resume", path, "--draws", 60, "--target", f"{file}:f", "-q").exit_code == 0
     assert xr.open_datatree(path, engine="zarr")["posterior"].sizes["draw"] == 60
-    file.write_text("def f(x):\n    return -0.6 * (x**2).sum()\n")
+    write("def f(x):\n    return -0.6 * (x**2).sum()\n")
     again = run("resume", path, "--draws", 70, "--target", f"{file}:f", "-q")
     assert refused(again, "logdensity: it is", "pass the same log density again")
 
