@@ -222,20 +222,6 @@ VARIANTS = (
 )
 """those whose kernel is of a kind that another has: laws of kernels are run for them under the marker"""
 
-SAME_TRANSITIONS = (
-    "am-as-written",
-    "am-diagonal",
-    "cycle-nuts",
-    "gad-mala-adam",
-    "gad-mala-diagonal",
-    "gad-rwm-diagonal",
-    "haario-scaled",
-    "hmc-1",
-    "hmc-proportional",
-    "reprojected-haario",
-)
-"""those of `VARIANTS` whose transitions differ from another's by θ and adaptation alone: invariance has the marker"""
-
 ADAPTATIONS = (
     "am",
     "block",

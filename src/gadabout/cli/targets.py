@@ -140,7 +140,7 @@ def _module(path: Path) -> ModuleType:
     sys.modules[spec.name] = module
     sys.path.insert(0, str(path.resolve().parent))
     try:
-        exec(compile(path.read_bytes(), spec.origin or str(path), "exec"), module.__dict__)
+        exec(compile(path.read_bytes(), spec.origin or str(path), "exec", dont_inherit=True), module.__dict__)
     except (Exception, SystemExit) as error:
         raise CliError(f"TARGET: {str(path)!r} fails{_line(error, path)}: {type(error).__name__}: {error}") from error
     return module

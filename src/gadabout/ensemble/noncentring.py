@@ -59,11 +59,6 @@ class Noncentring:
     axes: np.ndarray | None = None
     location_scales: np.ndarray | None = None
 
-    @property
-    def pools(self) -> bool:
-        """Whether the precisions of prior and data add."""
-        return self.data_precision is not None
-
     def x(self, y: np.ndarray, of: "OfAncestors | None" = None) -> np.ndarray:
         """The positions x, of shape (m, n), of y of that shape; `of_ancestors(y)` is computed if it is not given."""
         x, of = y.copy(), of or self.of_ancestors(y)
