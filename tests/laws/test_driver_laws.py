@@ -13,10 +13,12 @@ from gadabout.schedule import Handover
 from tests.laws import law_target
 from tests.laws.registry import ADAPTATIONS, CAPABILITIES, SAMPLERS, UNADJUSTED, VARIANTS, StudentWalk, entry, every
 
-every_sampler = every(SAMPLERS, UNADJUSTED, marked=VARIANTS)
+every_sampler = every(SAMPLERS, UNADJUSTED, marked=VARIANTS)  # of laws that trace and compile nothing
 every_adaptation = every(SAMPLERS, UNADJUSTED, only=ADAPTATIONS)
 every_capability = every(SAMPLERS, UNADJUSTED, only=CAPABILITIES)
-every_exact_sampler = every(SAMPLERS, marked=VARIANTS)
+every_exact_capability = every(SAMPLERS, only=CAPABILITIES)
+CACHES = (*CAPABILITIES, "barker", "mixture-independence-for-ever", "mixture-walk")
+every_cache = every(SAMPLERS, UNADJUSTED, only=CACHES)
 FIELDS = ("accepted", "lp", loop.POSITION)
 TO_ROUNDING = {"float64": {"rtol": 1e-9}, "float32": {"rtol": 1e-3, "atol": 1e-4}}
 
@@ -47,7 +49,7 @@ def same_bits(a, b):
     return jax.tree.all(jax.tree.map(lambda x, y: np.array_equal(x, y), a, b))
 
 
-@every_sampler
+@every_capability
 def test_draws_do_not_depend_on_chunk_length(name):
     sampler = entry(name)
     target, run = begin(sampler)
@@ -68,9 +70,9 @@ def kept_beside_renewed(sampler):
     )
 
 
-@every_sampler
+@every_cache
 def test_what_chains_keep_is_of_the_theta_at_hand(name, precision):
-    """Whether an update wrote it anew, or left alone what it depends on."""
+    """Whether an update wrote it anew, or left alone what it depends on. The checks run one of each kind of cache."""
     for kept, renewed in zip(*kept_beside_renewed(entry(name)), strict=True):
         np.testing.assert_allclose(
             kept, renewed, **TO_ROUNDING[precision] | {"atol": 1e-4 if precision == "float32" else 1e-9}
@@ -114,7 +116,7 @@ def test_a_chain_alone_learns_what_it_learns_beside_others(name, precision):
     )
 
 
-@every_exact_sampler
+@every_exact_capability
 def test_rejected_states_are_repeated(name):
     sampler = entry(name)
     _, records = advance(sampler, *begin(sampler), 100, adapt=False)
@@ -123,7 +125,7 @@ def test_rejected_states_are_repeated(name):
     assert 0 < moved.mean() < 1
 
 
-@every_sampler
+@every_capability
 def test_noise_differs_for_every_chain_and_iteration(name):
     """On a flat target a move's displacement is a function of its noise alone, and a random walk's are all taken.
 
@@ -162,7 +164,7 @@ def test_the_key_reuse_check_finds_a_planted_reuse():
         trace_where_keys_are_watched(gad.Sampler("reusing", kernel, NoAdaptation()))
 
 
-@every_sampler
+@every_capability
 def test_thinning_keeps_every_third(name):
     sampler = entry(name)
     _, every = advance(sampler, *begin(sampler), 30)
