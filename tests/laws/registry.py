@@ -265,19 +265,20 @@ def _made(precision):
     return samplers() | unadjusted() | plans() | on_host()
 
 
-def every(*groups, marked=(), only=None):
+def every(*groups, marked=(), only=None, single=IN_FLOAT32):
     """A law's parameters: every name in both precisions.
 
-    The checks run those in `only`, or all, less those that are `marked`; the others have the marker.
+    The checks run those in `only`, or all, less those that are `marked`, and of them those in `single` in single
+    precision too; the others have the marker.
     """
     names = [name for group in groups for name in group]
     quick = set(names if only is None else only) - set(marked)
-    double = lambda name: () if name in quick else pytest.mark.long
-    single = lambda name: () if name in quick & set(IN_FLOAT32) else pytest.mark.long
+    quick_single = quick & set(single)
+    marks = lambda name, checked: () if name in checked else pytest.mark.long
     return pytest.mark.parametrize(
         ("name", "precision"),
-        [pytest.param(name, "float64", id=name, marks=double(name)) for name in names]
-        + [pytest.param(name, "float32", id=f"{name}-float32", marks=single(name)) for name in names],
+        [pytest.param(name, "float64", id=name, marks=marks(name, quick)) for name in names]
+        + [pytest.param(name, "float32", id=f"{name}-float32", marks=marks(name, quick_single)) for name in names],
         indirect=["precision"],
         scope="module",  # laws of one sampler run one after another, and find its programs compiled
     )

@@ -67,9 +67,9 @@ def check(watch, fewest):
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")  # so short a run is told of much
-@every(SAMPLERS, UNADJUSTED, PLANS, ON_HOST, only=CAPABILITIES)
+@every(SAMPLERS, UNADJUSTED, PLANS, ON_HOST, only=CAPABILITIES, single=())
 def test_no_key_is_used_twice_in_a_run(name, precision, monkeypatch):
-    """Starts, moves and predictions of a run: all draws come from keys of their own."""
+    """Starts, moves and predictions of a run: all draws come from keys of their own, which have no precision."""
     moves = 0 if name in ON_HOST else CHAINS * (WARMUP + DRAWS)
     check(watched_run(monkeypatch, entry(name)), CHAINS * (1 + DRAWS) + moves)
 

@@ -140,7 +140,7 @@ def pieces(monkeypatch):
     return seen
 
 
-@every(SAMPLERS, UNADJUSTED, PLANS, ON_HOST, only=CAPABILITIES)
+@every(SAMPLERS, UNADJUSTED, PLANS, ON_HOST, only=CAPABILITIES, single=("gad-mala",))
 def test_a_run_goes_on_from_any_stop_to_the_same_bits(name, pieces, compilations):
     """Every fourth checkpoint, mid-warm-up, at the ends of windows and among the draws; and two interruptions.
 
@@ -276,9 +276,12 @@ def draws_of(name, chains):
     return sink.read("posterior")["x"]
 
 
-@pytest.mark.parametrize("name", ["gad-mala", "haario", "psgld"])
+@pytest.mark.parametrize("name", ["gad-mala", pytest.param("haario", marks=pytest.mark.long), "psgld"])
 def test_adapted_per_chain_each_draws_with_its_own_theta(name):
-    """From start to draws, chains beside others go where each goes alone."""
+    """From start to draws, chains beside others go where each goes alone.
+
+    What other adaptations learn alone and beside others is compared in `test_driver_laws`.
+    """
     together = draws_of(name, [0, 1, 2])
     for c in (1, 2):
         np.testing.assert_allclose(together[c], draws_of(name, [c])[0], rtol=1e-6)

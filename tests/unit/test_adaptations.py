@@ -63,8 +63,9 @@ def test_proposals_that_are_not_finite_move_beta_alone(recipe, bad):
     sampler = recipe(scale=0.8, gain=None)
     state = sampler.init(target, jnp.zeros((2, 3)))
     theta, optimiser = state.kernel.proposal, state.memory.optimiser
+    step = jax.jit(lambda k, s: sampler.step(k, s, target))
     for t in range(5):
-        state, record = jax.jit(lambda k, s: sampler.step(k, s, target))(jax.random.key(t), state)
+        state, record = step(jax.random.key(t), state)
         assert record["nonfinite"].all()
         assert not record["accepted"].any()
         assert (record["acceptance_rate"] == 0).all()

@@ -54,7 +54,11 @@ def ended(model, init=None, **settings):
     return caught.value.result
 
 
-@pytest.mark.parametrize("sampler", [None, gad.hmc(), gad.nuts()])
+@pytest.mark.parametrize(
+    "sampler",
+    [None, gad.hmc(), pytest.param(gad.nuts(), marks=pytest.mark.long)],  # NUTS is compiled as HMC is
+    ids=["default", "hmc", "nuts"],
+)
 @pytest.mark.parametrize("kind", ["callback", "python"])
 def test_draws_made_until_then_are_kept(kind, sampler, tmp_path):
     failing = Failing(60_000)

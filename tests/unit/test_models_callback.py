@@ -102,10 +102,11 @@ def test_transforms_and_a_stored_run(tmp_path):
     tau = gad.sample(model, 1.0, **arguments)["posterior"]["x"].values
     for values, exact in ((tau, 3.0), (tau**2, 12.0)):
         assert abs(values.mean() - exact) < 5 * array_stats.mcse(values, chain_axis=0, draw_axis=1, method="mean")
-    gad.sample(model, 1.0, out=tmp_path / "run.zarr", **SHORT)
+    arguments = SHORT | {"num_chains": 4}
+    gad.sample(model, 1.0, out=tmp_path / "run.zarr", **arguments)
     again = gad.resume(tmp_path / "run.zarr", model, num_draws=80, progress=False)
     np.testing.assert_array_equal(
-        again["posterior"]["x"], gad.sample(model, 1.0, **SHORT | {"num_draws": 80})["posterior"]["x"]
+        again["posterior"]["x"], gad.sample(model, 1.0, **arguments | {"num_draws": 80})["posterior"]["x"]
     )
 
 

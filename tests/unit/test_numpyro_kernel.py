@@ -64,7 +64,10 @@ def moments(samples):
     return x.mean((0, 1)), array_stats.mcse(x, chain_axis=0, draw_axis=1, method="mean")
 
 
-@pytest.mark.parametrize("name", MODELS)
+SHARES = pytest.param("shares", marks=pytest.mark.long)  # that it has NumPyro's density is in `test_models_numpyro`
+
+
+@pytest.mark.parametrize("name", ["schools", SHARES, "bounded"])
 @pytest.mark.filterwarnings("ignore")
 def test_posteriors_are_those_of_numpyros_nuts(name):
     model, *args = MODELS[name]
@@ -79,7 +82,10 @@ def test_posteriors_are_those_of_numpyros_nuts(name):
     assert np.all(a_error[: len(a) // 2] < 0.05 * spread)
 
 
-@pytest.mark.parametrize(("chains", "method"), [(1, "sequential"), (2, "sequential"), (3, "vectorized")])
+ALONE = pytest.param(1, "sequential", marks=pytest.mark.long)  # one chain goes on from its last state below
+
+
+@pytest.mark.parametrize(("chains", "method"), [ALONE, (2, "sequential"), (3, "vectorized")])
 def test_chains_fields_and_deterministic_sites(chains, method):
     mcmc = MCMC(
         gad.models.NumPyroKernel(schools, num_draws=60), **SHORT | {"num_chains": chains, "chain_method": method}

@@ -28,7 +28,10 @@ def draws(sampler):
     return np.asarray(tree["posterior"]["x"])
 
 
-@pytest.mark.parametrize("name", RECIPES)
+EXACT = pytest.param("gadMALAe", marks=pytest.mark.long)  # of the recipe of gadMALAf
+
+
+@pytest.mark.parametrize("name", ["gadMALAf", EXACT, "gadRWM", "gad"])
 def test_the_papers_form_has_the_draws_of_its_parts_set_by_hand(name):
     recipe, eta, rate = RECIPES[name]
     number = lambda value: jnp.asarray(value, dtype=float)

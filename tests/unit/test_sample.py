@@ -112,19 +112,19 @@ def test_initial_positions():
     drawn = gad.sample(normal, lambda key: 9 + jax.random.uniform(key, (3,)), **MALA)["warmup_posterior"]["x"][:, 0]
     assert (drawn > 8).all()
 
-    scalar = gad.sample(lambda x: -0.5 * x**2, 0.0, **MALA)
+    scalar = gad.sample(lambda x: -0.5 * x**2, 0.0, num_chains=4, **QUICK)
     assert scalar["posterior"]["x"].shape == (4, 50)
 
 
 def test_one_position_or_one_per_chain():
     """`init` is one position whatever its shape; `init_per_chain` has a leading axis of chains in every leaf."""
-    assert gad.sample(normal, jnp.zeros(4), num_chains=4, **MALA)["posterior"]["x"].shape == (4, 50, 4)
-    per_chain = {"init_per_chain": jnp.zeros((4, 2))}
-    assert gad.sample(normal, **per_chain, num_chains=4, **MALA)["posterior"]["x"].shape == (4, 50, 2)
+    four = {"num_chains": 4, **QUICK}
+    assert gad.sample(normal, jnp.zeros(4), **four)["posterior"]["x"].shape == (4, 50, 4)
+    assert gad.sample(normal, init_per_chain=jnp.zeros((4, 2)), **four)["posterior"]["x"].shape == (4, 50, 2)
     matrix = lambda x: -0.5 * jnp.trace(x @ x.T)
-    assert gad.sample(matrix, jnp.zeros((4, 2)), num_chains=4, **MALA)["posterior"]["x"].shape == (4, 50, 4, 2)
+    assert gad.sample(matrix, jnp.zeros((4, 2)), **four)["posterior"]["x"].shape == (4, 50, 4, 2)
     dicts = {"init_per_chain": {"w": jnp.zeros(4), "b": jnp.zeros(4)}}
-    either = gad.sample(tree_density, **dicts, num_chains=4, **MALA)
+    either = gad.sample(tree_density, **dicts, **four)
     assert either["posterior"]["b"].shape == (4, 50)
 
 
@@ -132,7 +132,7 @@ def test_tries_again_for_a_finite_start():
     """Half of all starts lie outside the support; each chain finds one inside."""
     half = lambda x: jnp.where(x[0] > 0, -x[0] - 0.5 * x[1] ** 2, -jnp.inf)
     with pytest.warns(UserWarning, match="border"):
-        tree = gad.sample(half, jnp.zeros(2), num_chains=16, **MALA)
+        tree = gad.sample(half, jnp.zeros(2), num_chains=16, sampler=gad.rwm(), **QUICK)
     assert (tree["warmup_posterior"]["x"].values[..., 0] > 0).all()
 
 
@@ -403,7 +403,7 @@ def test_those_who_own_their_loop_start_from_positions_of_the_model():
     log_density = lambda p: -0.5 * jnp.sum(p["m"] ** 2) - p["s"]
     target = gad.Model(log_density, position, transforms={"s": "positive"}).target
     chains = {"s": jnp.array([0.5, 2.0, 3.0]), "m": jnp.arange(12.0).reshape(3, 2, 2)}
-    sampler = gad.gad_mala()
+    sampler = gad.rwm()
     state, flat = sampler.init(target, chains), sampler.init(target, jax.vmap(target.ravel)(chains))
     np.testing.assert_array_equal(state.position, flat.position)
     back = jax.vmap(target.unravel)(state.position)
@@ -424,7 +424,7 @@ def test_a_models_own_start_is_traced_once_and_a_model_may_have_no_hash():
 
     def drawn(model):
         traced.clear()
-        x = gad.sample(model, sampler=gad.gad_mala(), num_draws=100, progress=False, seed=1)["posterior"]["x"].values
+        x = gad.sample(model, sampler=gad.rwm(), num_draws=100, progress=False, seed=1)["posterior"]["x"].values
         return x, len(traced)
 
     made = [cls(lambda x: -0.5 * jnp.sum(x**2), start=start) for cls in (gad.Model, Unhashed)]

@@ -327,12 +327,13 @@ def bent(x):
 @pytest.mark.parametrize(
     "sampler", [MALA, gad.default(move="split-hmc"), gad.rwm()], ids=["gad-mala", "default", "rwm"]
 )
-@pytest.mark.parametrize("other", [far(1.05), far(2.0), bent], ids=["a little", "much", "bent"])
-def test_a_changed_prior_is_no_rounding(tmp_path, sampler, other):
+def test_a_changed_prior_is_no_rounding(tmp_path, sampler):
+    """A little wider, much wider, and bent; the store that was refused with them goes on with its own."""
     path = tmp_path / "run.zarr"
     kill(path, 100, log_density=far(1.0), sampler=sampler)
-    with pytest.raises(StoreError, match=r"logdensity: (it differs by|it is -1000|its derivative by x\[)"):
-        go_on(path, other)
+    for other in (far(1.05), far(2.0), bent):
+        with pytest.raises(StoreError, match=r"logdensity: (it differs by|it is -1000|its derivative by x\[)"):
+            go_on(path, other)
     go_on(path, far(1.0))
 
 
