@@ -87,7 +87,7 @@ def test_a_start_by_site_and_an_earlier_result():
     model = gad.models.numpyro(regression, X, Y)
     init = {"w": np.ones(2), "tau": 2.0, "p": np.array([0.2, 0.3, 0.5]), "a": 1.5}
     start = jax.tree.map(lambda leaf: jnp.stack([jnp.asarray(leaf)] * 2), init)
-    tree = gad.sample(model, init_per_chain=start, **SHORT | {"sampler": gad.rwm(step_size=1e-9), "num_warmup": 0})
+    tree = gad.sample(model, init_per_chain=start, **SHORT | {"sampler": gad.mala(step_size=1e-9), "num_warmup": 0})
     for name, value in init.items():
         np.testing.assert_allclose(tree["posterior"][name].values[:, 0], np.stack([value] * 2), atol=1e-6)
     later = gad.sample(model, warm_start=tree, **SHORT | {"num_warmup": 0})

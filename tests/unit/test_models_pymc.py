@@ -60,7 +60,7 @@ def test_a_start_by_variable_and_a_stored_run(model, tmp_path):
     ours = gad.models.pymc(model)
     init = {"tau": 2.0, "b": np.ones(2), "p": np.array([0.2, 0.3, 0.5]), "a": 1.5}
     start = jax.tree.map(lambda leaf: jnp.stack([jnp.asarray(leaf)] * 2), init)
-    tree = gad.sample(ours, init_per_chain=start, **SHORT | {"sampler": gad.rwm(step_size=1e-9), "num_warmup": 0})
+    tree = gad.sample(ours, init_per_chain=start, **SHORT | {"sampler": gad.mala(step_size=1e-9), "num_warmup": 0})
     for name, value in init.items():
         np.testing.assert_allclose(tree["posterior"][name].values[:, 0], np.stack([value] * 2), atol=1e-6)
     with pytest.raises(ValueError, match="init must be a dict of all variables of the model"):

@@ -151,9 +151,14 @@ def test_an_interrupted_run_goes_on(tmp_path, whole, at):
     same(gad.resume(path, scaled, data=DATA, progress=False), whole)
 
 
-@pytest.mark.parametrize("draws", [131, 200])
-@pytest.mark.parametrize("sampler", [MALA, gad.default(move="independence")], ids=["gad-mala", "default"])
+@pytest.mark.parametrize(
+    ("sampler", "draws"),
+    [(MALA, 131), (gad.default(move="independence"), 200)]
+    + [pytest.param(*more, marks=pytest.mark.long) for more in ((MALA, 200), (gad.default(move="independence"), 131))],
+    ids=["gad-mala-131", "default-200", "gad-mala-200", "default-131"],
+)
 def test_a_finished_run_goes_on_to_more_draws(tmp_path, sampler, draws):
+    """By one and by many, of a recipe and of the default."""
     path, settings = tmp_path / "run.zarr", {"sampler": sampler, **NAMED, **QUICK}
     gad.sample(scaled, out=path, **settings)
     done = gad.resume(path)
@@ -165,9 +170,9 @@ def test_a_finished_run_goes_on_to_more_draws(tmp_path, sampler, draws):
 
 def test_a_rule_that_was_met_is_left_behind(tmp_path):
     until = gad.Until(ess=1, every=50)
-    tree = gad.sample(normal, jnp.zeros(2), sampler=MALA, until=until, out=tmp_path / "run.zarr", **QUICK)
+    tree = gad.sample(scaled, sampler=MALA, until=until, out=tmp_path / "run.zarr", **NAMED, **QUICK)
     assert (tree.attrs["ending"], tree["posterior"].sizes["draw"]) == ("satisfied", 50)
-    longer = gad.resume(tmp_path / "run.zarr", normal, num_draws=80, progress=False)
+    longer = gad.resume(tmp_path / "run.zarr", scaled, data=DATA, num_draws=80, progress=False)
     assert (longer.attrs["ending"], longer["posterior"].sizes["draw"]) == ("completed", 80)
 
 
@@ -220,11 +225,17 @@ def test_killed_with_layers_or_a_mixture_it_goes_on_to_the_same_bits(tmp_path, m
     assert killed == 3
 
 
+@pytest.fixture(scope="module")
+def store(tmp_path_factory):
+    return tmp_path_factory.mktemp("stores") / "stopped.zarr"
+
+
 @pytest.fixture
-def stopped(tmp_path, monkeypatch):
-    path = tmp_path / "run.zarr"
-    assert dead(monkeypatch, path, 700, lambda: gad.sample(scaled, sampler=MALA, out=path, **NAMED, **QUICK))
-    return path
+def stopped(tmp_path, store, monkeypatch, quick_to_compile):
+    """A store whose run was killed among its draws."""
+    if not store.exists():
+        assert dead(monkeypatch, store, 700, lambda: gad.sample(scaled, sampler=MALA, out=store, **NAMED, **QUICK))
+    return shutil.copytree(store, tmp_path / "run.zarr")
 
 
 def test_another_density_is_refused(stopped):
@@ -260,9 +271,9 @@ def test_a_custom_optimiser_is_passed_again(tmp_path, monkeypatch):
 
 
 def test_fewer_draws_than_were_made_are_refused(tmp_path):
-    gad.sample(normal, jnp.zeros(2), sampler=MALA, out=tmp_path / "run.zarr", **QUICK)
+    gad.sample(scaled, sampler=MALA, out=tmp_path / "run.zarr", **NAMED, **QUICK)
     with pytest.raises(ValueError, match="num_draws must be at least the 130 draws"):
-        gad.resume(tmp_path / "run.zarr", normal, num_draws=100)
+        gad.resume(tmp_path / "run.zarr", scaled, data=DATA, num_draws=100)
 
 
 def test_what_is_no_stored_run_is_refused(tmp_path):
@@ -408,7 +419,8 @@ def test_variables_keep_their_order_in_a_store(tmp_path):
     path = tmp_path / "run.zarr"
     density = lambda v: -0.5 * (v["c"] ** 2 + v["a"] ** 2 + jnp.sum(v["b"] ** 2))
     init = {"c": 0.0, "a": 0.0, "b": jnp.zeros(2)}
-    gad.sample(density, init, sampler=MALA, out=path, num_chains=2, num_warmup=5, num_draws=20, progress=False)
+    sampler = gad.default(move="split-hmc")
+    gad.sample(density, init, sampler=sampler, out=path, num_chains=2, num_warmup=5, num_draws=20, progress=False)
     assert list(xr.open_datatree(path, engine="zarr")["posterior"].data_vars) == ["c", "a", "b"]
     tree = gad.resume(path, density, num_draws=30, progress=False)
     assert list(tree["posterior"].data_vars) == ["c", "a", "b"]
