@@ -80,7 +80,7 @@ def quick_to_compile(request):
 
 
 MAPPINGS = Path("/proc/self/maps")
-MOST_MAPPINGS = 30_000
+MOST_MAPPINGS = 45_000
 OFTEN = 100
 """programs, after which mappings are counted again: reading 20,000 takes as long as a quick test"""
 

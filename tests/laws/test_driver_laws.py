@@ -13,12 +13,14 @@ from gadabout.schedule import Handover
 from tests.laws import law_target
 from tests.laws.registry import ADAPTATIONS, CAPABILITIES, SAMPLERS, UNADJUSTED, VARIANTS, StudentWalk, entry, every
 
+SINGLE = ("gad-mala",)
+"""whose laws the checks run in single precision; NUTS runs in it in laws of devices and of compositions"""
 every_sampler = every(SAMPLERS, UNADJUSTED, marked=VARIANTS)  # of laws that trace and compile nothing
-every_adaptation = every(SAMPLERS, UNADJUSTED, only=ADAPTATIONS)
-every_capability = every(SAMPLERS, UNADJUSTED, only=CAPABILITIES, single=("gad-mala",))
-every_exact_capability = every(SAMPLERS, only=CAPABILITIES, single=("gad-mala",))
+every_adaptation = every(SAMPLERS, UNADJUSTED, only=ADAPTATIONS, single=SINGLE)
+every_capability = every(SAMPLERS, UNADJUSTED, only=CAPABILITIES, single=SINGLE)
+every_exact_capability = every(SAMPLERS, only=CAPABILITIES, single=SINGLE)
 CACHES = (*CAPABILITIES, "barker", "mixture-independence-for-ever", "mixture-walk")
-every_cache = every(SAMPLERS, UNADJUSTED, only=CACHES, single=("gad-mala",))
+every_cache = every(SAMPLERS, UNADJUSTED, only=CACHES, single=SINGLE)
 FIELDS = ("accepted", "lp", loop.POSITION)
 TO_ROUNDING = {"float64": {"rtol": 1e-9}, "float32": {"rtol": 1e-3, "atol": 1e-4}}
 

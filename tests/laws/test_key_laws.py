@@ -67,9 +67,12 @@ def check(watch, fewest):
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")  # so short a run is told of much
-@every(SAMPLERS, UNADJUSTED, PLANS, ON_HOST, only=CAPABILITIES, single=())
+@every(SAMPLERS, UNADJUSTED, PLANS, ON_HOST, only=CAPABILITIES, marked=["two-stages"], single=())
 def test_no_key_is_used_twice_in_a_run(name, precision, monkeypatch):
-    """Starts, moves and predictions of a run: all draws come from keys of their own, which have no precision."""
+    """Starts, moves and predictions of a run: all draws come from keys of their own, which have no precision.
+
+    A plan of two stages has the marker: one of two samplers has two stages too.
+    """
     moves = 0 if name in ON_HOST else CHAINS * (WARMUP + DRAWS)
     check(watched_run(monkeypatch, entry(name)), CHAINS * (1 + DRAWS) + moves)
 

@@ -30,6 +30,7 @@ from gadabout.schedule import Draw, Learn, plan_of
 from gadabout.starts import Starts
 from tests.laws import law_target
 from tests.laws.registry import CAPABILITIES, ON_HOST, PLANS, SAMPLERS, UNADJUSTED, entry, every
+from tests.laws.test_driver_laws import SINGLE
 
 WARMUP, DRAWS, CHAINS = 40, 41, 2
 
@@ -140,7 +141,7 @@ def pieces(monkeypatch):
     return seen
 
 
-@every(SAMPLERS, UNADJUSTED, PLANS, ON_HOST, only=CAPABILITIES, single=("gad-mala",))
+@every(SAMPLERS, UNADJUSTED, PLANS, ON_HOST, only=CAPABILITIES, single=SINGLE)
 def test_a_run_goes_on_from_any_stop_to_the_same_bits(name, pieces, compilations):
     """Every fourth checkpoint, mid-warm-up, at the ends of windows and among the draws; and two interruptions.
 

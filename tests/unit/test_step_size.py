@@ -88,7 +88,8 @@ def test_probabilities_and_not_decisions_are_what_they_see():
 
 CASES = [
     *((gad.hmc, 0.651, rule) for rule in RULES),
-    *((gad.rwm, 0.25, rule) for rule in RULES),
+    (gad.rwm, 0.25, "multiplicative"),
+    *(pytest.param(gad.rwm, 0.25, rule, marks=pytest.mark.long) for rule in RULES[1:]),  # HMC has all rules
     (gad.mala, 0.574, "proportional"),
     (gad.barker, 0.4, "dual-averaging"),
 ]
