@@ -41,7 +41,7 @@ def test_gradients_on_caravan_are_those_of_one_device(data_home):
 
 def test_a_run_on_shared_rows_is_the_run_on_one_device():
     rows = np.random.default_rng(0).normal(size=(61, 3))
-    settings = {"sampler": gad.gad_mala(), "num_chains": 2, "num_warmup": 50, "num_draws": 20, "progress": False}
+    settings = {"sampler": gad.mala(), "num_chains": 2, "num_warmup": 50, "num_draws": 20, "progress": False}
     model = gad.models.sharded(prior, likelihood, rows, jnp.zeros(3), devices=4)
     shared = gad.sample(model, jnp.zeros(3), **settings)
     alone = gad.sample(lambda w, rows: prior(w) + likelihood(w, rows).sum(), jnp.zeros(3), data=rows, **settings)

@@ -70,7 +70,7 @@ def test_a_fit_begins_where_the_user_says_and_is_a_start():
     for fit in fits:
         np.testing.assert_allclose(fit.distribution.mean, [0, 0.5, -0.3], atol=2e-3)
         assert jax.tree.map(jnp.shape, fit.start(jax.random.key(0))) == {"level": (), "slopes": (2, 1)}
-    tree = gad.sample(MODEL, fits[0].start, sampler=gad.gad_mala(), num_warmup=5, num_draws=5, progress=False)
+    tree = gad.sample(MODEL, fits[0].start, sampler=gad.rwm(), num_warmup=5, num_draws=5, progress=False)
     assert set(tree["posterior"].data_vars) == {"level", "slopes"}
     with pytest.raises(ValueError, match="init has the leaves"):
         mc.fit_gaussian(MODEL, jnp.zeros(3))

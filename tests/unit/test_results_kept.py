@@ -16,7 +16,7 @@ from gadabout.cli.errors import FAILED
 from gadabout.settings import settings_of
 
 QUICK = {"num_warmup": 60, "num_draws": 50, "progress": False}
-MALA = {"sampler": gad.gad_mala(), **QUICK}
+WALK = {"sampler": gad.rwm(), **QUICK}
 
 
 @pytest.fixture(autouse=True)
@@ -80,7 +80,7 @@ def test_attributes_go_to_a_store_and_come_back(tmp_path):
 
 def test_findings_are_warned_of_once_each_at_the_users_line():
     with pytest.warns(gad.DiagnosticWarning) as caught:
-        tree = gad.sample(normal, jnp.full(3, 100.0), num_chains=1, **MALA)
+        tree = gad.sample(normal, jnp.full(3, 100.0), num_chains=1, **WALK)
     assert sorted(str(warning.message) for warning in caught) == sorted(tree.attrs["warnings"])
     assert {warning.filename for warning in caught} == {__file__}
     assert "halves" in {finding["kind"] for finding in tree.attrs["findings"]}
@@ -101,7 +101,7 @@ def test_a_result_that_cannot_be_finished_says_so(tmp_path, monkeypatch):
 
     monkeypatch.setattr("gadabout.store.ZarrSink.finish", full)
     with pytest.warns(UserWarning, match="could not be finished at .*No space left"):
-        tree = gad.sample(normal, jnp.zeros(3), out=tmp_path / "run.zarr", **MALA)
+        tree = gad.sample(normal, jnp.zeros(3), out=tmp_path / "run.zarr", **WALK)
     assert tree["posterior"].sizes["draw"] == 50
     assert "not-saved" in {finding["kind"] for finding in tree.attrs["findings"]}
     assert xr.open_datatree(tmp_path / "run.zarr", engine="zarr")["posterior"].sizes["draw"] == 50

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from gadabout import AbstractModel, gad_mala, sample
+from gadabout import AbstractModel, rwm, sample
 from gadabout.targets import Problem, available, load, logistic
 from gadabout.targets.log_sigmoid import log_sigmoid
 
@@ -91,7 +91,7 @@ def test_a_problem_is_a_model(dtype):
     assert (target.layout.names, target.layout.shapes, target.layout.dtypes) == (("x",), ((2,),), (dtype,))
     x = target.start(jax.random.key(0))
     np.testing.assert_array_equal(target.target.log_density(x), target.log_density(x, target.data))
-    quick = {"sampler": gad_mala(), "num_chains": 2, "num_warmup": 20, "num_draws": 30, "progress": False}
+    quick = {"sampler": rwm(), "num_chains": 2, "num_warmup": 20, "num_draws": 30, "progress": False}
     draws = sample(target, **quick)["posterior"]["x"]
     assert draws.shape == (2, 30, 2)
     assert draws.dtype == dtype
