@@ -17,7 +17,7 @@ import gadabout as gad
 from gadabout.schedule import Draw, Learn, Search
 
 QUICK = {"num_warmup": 60, "num_draws": 50, "progress": False}
-MALA = {"sampler": gad.gad_mala(), **QUICK}
+MALA = {"sampler": gad.mala(), **QUICK}
 SCALES = jnp.asarray([0.1, 1.0, 3.0])
 MEAN = jnp.asarray([0.5, -2.0, 30.0])
 
