@@ -196,7 +196,7 @@ SAMPLERS, UNADJUSTED, PLANS, ON_HOST = samplers(), unadjusted(), plans(), on_hos
 """in double precision"""
 
 IN_FLOAT32 = ("gad-mala", "nuts")
-"""those whose laws the checks run in single precision too; all others have the marker"""
+"""those whose laws the checks run in single precision too, where a law names no others; the rest have the marker"""
 
 VARIANTS = (
     "am-as-written",
