@@ -27,7 +27,7 @@ FINE_EFFICIENCY = 0.45
 comes eight times as often, since few proposals free a chain that is stuck"""
 LITTLE, WAITING = 0.015, 4.0
 """`LITTLE`: draws that a gradient is worth, below which NUTS is tried as well. `WAITING`: divisor of the worth of NUTS,
-since a short trial flatters it, and every tick waits for the one before"""
+whose warm-up takes about as many gradients as 1,000 draws"""
 TOO_FEW = 0.025
 """share of independent draws below which a run of usual length has too few: 400 of 16,000"""
 MOST_REPEATS, MOST_GRADIENTS = 8, 32
