@@ -64,10 +64,7 @@ def moments(samples):
     return x.mean((0, 1)), array_stats.mcse(x, chain_axis=0, draw_axis=1, method="mean")
 
 
-SHARES = pytest.param("shares", marks=pytest.mark.long)  # that it has NumPyro's density is in `test_models_numpyro`
-
-
-@pytest.mark.parametrize("name", ["schools", SHARES, "bounded"])
+@pytest.mark.parametrize("name", MODELS)
 @pytest.mark.filterwarnings("ignore")
 def test_posteriors_are_those_of_numpyros_nuts(name):
     model, *args = MODELS[name]
