@@ -33,6 +33,12 @@ def pytest_configure(config):
     jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
 
 
+def by_name(names, quick):
+    """A test's parameter `name`: those in `quick` run in the checks, all others have the marker."""
+    marks = lambda name: () if name in quick else pytest.mark.long
+    return pytest.mark.parametrize("name", [pytest.param(name, marks=marks(name)) for name in names])
+
+
 COMPILATION = "/jax/core/compile/backend_compile_duration"
 
 

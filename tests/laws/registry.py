@@ -198,6 +198,9 @@ SAMPLERS, UNADJUSTED, PLANS, ON_HOST = samplers(), unadjusted(), plans(), on_hos
 IN_FLOAT32 = ("gad-mala", "nuts")
 """those whose laws the checks run in single precision too, where a law names no others; the rest have the marker"""
 
+SINGLE = ("gad-mala",)
+"""the same for laws of runs and of the driver; NUTS runs in single precision in laws of devices and of compositions"""
+
 VARIANTS = (
     "am-as-written",
     "am-diagonal",

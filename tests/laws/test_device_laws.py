@@ -18,8 +18,9 @@ from gadabout.adaptations import (
 from gadabout.driver import loop
 from gadabout.driver.loop import CHAINS
 from gadabout.sampler import theta_by_name
+from tests.conftest import by_name
 from tests.laws import law_target, test_driver_laws
-from tests.laws.registry import ADAPTATIONS, ON_HOST, SAMPLERS, UNADJUSTED, VARIANTS, entry, every
+from tests.laws.registry import ADAPTATIONS, ON_HOST, SAMPLERS, UNADJUSTED, entry, every
 from tests.laws.test_driver_laws import FIELDS, begin, curved
 
 TO_ROUNDING = {"float64": {"rtol": 1e-10, "atol": 1e-10}, "float32": {"rtol": 1e-3, "atol": 1e-4}}
@@ -102,13 +103,7 @@ def test_four_devices_make_the_chains_of_one(name, precision, mesh):
         close((first(alone), theta_by_name(run.pools.kernel)), (first(shared), theta_by_name(four.pools.kernel)))
 
 
-OF_OTHERS = set(VARIANTS) - set(ADAPTATIONS)
-"""samplers whose kernel and adaptation are of kinds that others have"""
-
-
-@pytest.mark.parametrize(
-    "name", [pytest.param(n, marks=pytest.mark.long if n in OF_OTHERS else ()) for n in SAMPLERS | UNADJUSTED]
-)
+@pytest.mark.parametrize("name", SAMPLERS | UNADJUSTED)
 def test_devices_talk_while_pooling_and_at_no_other_time(name, mesh):
     """In the program as it is written, which is laid out by hand: the compiler has nothing to add."""
     adapting = collectives(lowered(name, mesh, adapt=True).as_text())
@@ -145,7 +140,7 @@ IN_CHECKS = ("gad-mala", "haario-for-ever", "nuts")
 """samplers whose law over devices is tested in the checks; the others' under the marker"""
 
 
-@pytest.mark.parametrize("name", [pytest.param(n, marks=() if n in IN_CHECKS else pytest.mark.long) for n in SAMPLERS])
+@by_name(SAMPLERS, IN_CHECKS)
 def test_four_devices_draw_from_the_same_law(name, mesh):
     """Moments of 8 chains of 4,000 draws on the laws' target, from exact draws, against 10⁶ exact ones.
 

@@ -11,10 +11,18 @@ from gadabout.adaptations import NoAdaptation
 from gadabout.driver import loop
 from gadabout.schedule import Handover
 from tests.laws import law_target
-from tests.laws.registry import ADAPTATIONS, CAPABILITIES, SAMPLERS, UNADJUSTED, VARIANTS, StudentWalk, entry, every
+from tests.laws.registry import (
+    ADAPTATIONS,
+    CAPABILITIES,
+    SAMPLERS,
+    SINGLE,
+    UNADJUSTED,
+    VARIANTS,
+    StudentWalk,
+    entry,
+    every,
+)
 
-SINGLE = ("gad-mala",)
-"""whose laws the checks run in single precision; NUTS runs in it in laws of devices and of compositions"""
 every_sampler = every(SAMPLERS, UNADJUSTED, marked=VARIANTS)  # of laws that trace and compile nothing
 every_adaptation = every(SAMPLERS, UNADJUSTED, only=ADAPTATIONS, single=SINGLE)
 every_capability = every(SAMPLERS, UNADJUSTED, only=CAPABILITIES, single=SINGLE)

@@ -28,9 +28,9 @@ from gadabout.ensemble.stages import AbstractHostStage, DrawChosen, LearnGaussia
 from gadabout.layout import layout_of
 from gadabout.schedule import Draw, Learn, plan_of
 from gadabout.starts import Starts
+from tests.conftest import by_name
 from tests.laws import law_target
-from tests.laws.registry import CAPABILITIES, ON_HOST, PLANS, SAMPLERS, UNADJUSTED, entry, every
-from tests.laws.test_driver_laws import SINGLE
+from tests.laws.registry import CAPABILITIES, ON_HOST, PLANS, SAMPLERS, SINGLE, UNADJUSTED, entry, every
 
 WARMUP, DRAWS, CHAINS = 40, 41, 2
 
@@ -277,7 +277,7 @@ def draws_of(name, chains):
     return sink.read("posterior")["x"]
 
 
-@pytest.mark.parametrize("name", ["gad-mala", pytest.param("haario", marks=pytest.mark.long), "psgld"])
+@by_name(["gad-mala", "haario", "psgld"], {"gad-mala", "psgld"})
 def test_adapted_per_chain_each_draws_with_its_own_theta(name):
     """From start to draws, chains beside others go where each goes alone.
 

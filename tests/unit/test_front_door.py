@@ -138,7 +138,7 @@ def rate(tree):
         (gad.nuts(), 500),
         pytest.param(gad.nuts("dense"), 500, marks=pytest.mark.long),
         (gad.gad_mala(learning_rate=1e-3), 5_000),
-        pytest.param(gad.hmc(5, step_size_rule="dual-averaging"), 1_000, marks=pytest.mark.long),  # so is NUTS's
+        pytest.param(gad.hmc(5, step_size_rule="dual-averaging"), 1_000, marks=pytest.mark.long),  # NUTS has this rule
         (gad.rwm(), 3_000),
     ],
     ids=["nuts", "nuts-dense", "gad-mala", "hmc", "rwm"],

@@ -5,6 +5,7 @@ import pytest
 from arviz_stats.base.array import array_stats
 
 import gadabout as gad
+from tests.conftest import by_name
 
 bambi = pytest.importorskip("bambi", reason="pip install 'gadabout[bambi]'")
 pandas = pytest.importorskip("pandas")
@@ -32,10 +33,7 @@ def built(name):
     return bambi.Model(formula, DATA, **settings)
 
 
-NORMAL = pytest.param("normal", marks=pytest.mark.long)  # its family is that of "groups", its terms those of "counts"
-
-
-@pytest.mark.parametrize("name", [NORMAL, "groups", "counts", "kinds", "scales"])
+@by_name(MODELS, MODELS.keys() - {"normal"})  # its family is that of "groups", its terms those of "counts"
 def test_bambi_predicts_from_a_result(name):
     """What Bambi computes from coefficients and the intercept is what the PyMC model computes from its own."""
     model = built(name)

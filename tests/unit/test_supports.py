@@ -9,6 +9,7 @@ import pytest
 
 import gadabout as gad
 from gadabout.density import RowsDensity
+from tests.conftest import by_name
 
 
 def sampled(log_density, init, **settings):
@@ -33,13 +34,7 @@ TRAPS = {
 }
 
 
-def names(quick, every):
-    """A test's parameters: those in `quick` run in the checks, all others have the marker."""
-    marks = lambda name: () if name in quick else pytest.mark.long
-    return pytest.mark.parametrize("name", [pytest.param(name, marks=marks(name)) for name in every])
-
-
-@names({"arcsine"}, TRAPS)  # with "root" starts are dropped below, and with "power" recipes run
+@by_name(TRAPS, {"arcsine"})  # with "root" starts are dropped below, and with "power" recipes run
 def test_a_gradient_that_is_nan_where_the_value_is_finite_is_named(name):
     tree = sampled(TRAPS[name], {"b": jnp.zeros(2), "a": 0.5})
     record = found(tree, "gradient")
@@ -88,7 +83,7 @@ BORDERS = {
 }
 
 
-@names({"half-normal", "disc"}, BORDERS)  # the square's two variables are named as the disc's are
+@by_name(BORDERS, {"half-normal", "disc"})  # the square's two variables are named as the disc's are
 def test_a_border_is_named_with_its_variables_and_the_remedy(name):
     log_density, start, variables = BORDERS[name]
     tree = sampled(log_density, start)
@@ -121,14 +116,14 @@ def test_rows_are_counted_by_what_is_wrong_with_them_and_a_checkpoint_holds_the_
 RECIPES = {"nuts": gad.nuts, "gad-mala": gad.gad_mala, "mala": lambda: gad.mala(step_size=0.5)}
 
 
-@names({"nuts", "gad-mala"}, RECIPES)  # the kernel of "mala" is that of "gad-mala"
+@by_name(RECIPES, {"nuts", "gad-mala"})  # the kernel of "mala" is that of "gad-mala"
 def test_recipes_name_a_gradient_that_is_nan(name):
     tree = sampled(TRAPS["power"], {"b": jnp.zeros(2), "a": 0.5}, sampler=RECIPES[name](), num_warmup=200)
     assert found(tree, "gradient")["variables"] == ["a"]
     assert found(tree, "nonfinite") is None
 
 
-@names({"nuts", "gad-mala"}, RECIPES)  # the kernel of "mala" is that of "gad-mala"
+@by_name(RECIPES, {"nuts", "gad-mala"})  # the kernel of "mala" is that of "gad-mala"
 def test_recipes_name_a_border_and_its_variables(name):
     log_density, start, variables = BORDERS["half-normal"]
     tree = sampled(log_density, start, sampler=RECIPES[name](), num_warmup=200)
